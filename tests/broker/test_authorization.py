@@ -1,6 +1,6 @@
 """What the answers of Kafka do not show: waits, connections that close, logs, limits, and what the disk refuses.
 
-Kafka's answers are compared in tests/differential/situations/authorization.py and acls.py.
+Kafka's answers are compared in tests/stories/authorization.txt and acls.txt.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Quotas and SCRAM credentials: how many are kept, for how long, and what is heard when they cannot be.
 
-What Kafka answers to them is compared in tests/differential/situations/quotas_and_passwords.py.
+What Kafka answers to them is compared in tests/stories/quotas_and_passwords.txt.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 What an assignor gives to whom depends on topic ids and on member ids, so that these sessions are no text in
 tests/stories: test_captures.py replays the frames with the ids of the recording. All others are situations of
-tests/differential/situations/consumer_sessions.py. `python -m tests.stories.record consumer_capture` records them.
+tests/stories/consumer_sessions.txt. `python -m tests.stories.record consumer_capture` records them.
 A line is a frame: ms since the start, connection, direction, key, version, correlation id, hex. In a second file a line
 is a record of a group in the offsets topic. The kept files also have sessions that are situations now: commits, empty,
 full, refusals-0, regex, static and static-upgrade, whose records nothing else compares.
@@ -17,9 +17,7 @@ from pathlib import Path
 from kafka_offsets.coordinator.state.stored import OffsetKey, UnknownKey, parse_key
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, read_records
-from tests.differential.brokers import PATIENCE_MS, RemoteBroker, RemoteLine
-from tests.differential.play import Client, Play
-from tests.differential.situations.members import (
+from tests.coordinator.recorded_members import (
     Consumer,
     Member,
     assignment,
@@ -31,6 +29,8 @@ from tests.differential.situations.members import (
     owning,
     settle,
 )
+from tests.differential.brokers import PATIENCE_MS, RemoteBroker, RemoteLine
+from tests.differential.play import Client, Play
 
 TOPICS = {"orders": 4, "clicks": 3, "pages": 7, "wide": 40}
 RECORDED = {8, 9, 11, 12, 13, 14, 15, 16, 19, 20, 37, 42, 47, 68, 69}

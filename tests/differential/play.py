@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.wire.api import API_VERSIONS
@@ -86,13 +86,13 @@ class Play:
         name = name or self.slug
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": []}
         given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
-        self._quietly("CreateTopics", 7, topics=[topic | {"configs": given}], timeout_ms=10000)
-        self.until(
-            lambda: (
-                len(self.learn(name).topics[0].partitions) == partitions and self._is_led(name, partitions)
-            )
-        )
+        self.ask("CreateTopics", 7, topics=[topic | {"configs": given}], timeout_ms=10000)
+        self.until(lambda: self.has_topic(name, partitions))
         return name
+
+    def has_topic(self, name: str, partitions: int) -> bool:
+        """Whether there is a topic of so many partitions, all of them led."""
+        return len(self.learn(name).topics[0].partitions) == partitions and self._is_led(name, partitions)
 
     def until(self, is_so: Callable[[], bool]) -> None:
         """Let time pass until something is so."""
@@ -106,27 +106,26 @@ class Play:
         """Ask the leader itself: Metadata may know of it before it does."""
         wanted = [{"partition_index": index, "timestamp": -1} for index in range(partitions)]
         topics = [{"name": name, "partitions": wanted}]
-        found = self._quietly("ListOffsets", 5, replica_id=-1, isolation_level=0, topics=topics)
+        found = self.ask("ListOffsets", 5, replica_id=-1, isolation_level=0, topics=topics)
         return not any(partition.error_code for partition in found.topics[0].partitions)
 
     def transactional(self, name: str = "") -> str:
         """Return a transactional id of the situation's own, once its coordinator is at work."""
         name = name or self.slug
-        self.until(
-            lambda: (
-                not self._quietly("FindCoordinator", 4, key_type=1, coordinator_keys=[name])
-                .coordinators[0]
-                .error_code
-            )
-        )
+        self.until(lambda: self.has_coordinator(name, of_transactions=True))
         self.until(lambda: self._state_of(name).error_code not in NOT_YET)
         # A producer id of 0, which a new broker gives first, could not be told from none.
         asked = {"transactional_id": None, "transaction_timeout_ms": 0}
-        self.until(lambda: not self._quietly("InitProducerId", 4, **asked).error_code)
+        self.until(lambda: not self.ask("InitProducerId", 4, **asked).error_code)
         return name
 
+    def has_coordinator(self, key: str, *, of_transactions: bool) -> bool:
+        """Whether a group or a transactional id has a coordinator."""
+        found = self.ask("FindCoordinator", 4, key_type=int(of_transactions), coordinator_keys=[key])
+        return not found.coordinators[0].error_code
+
     def _state_of(self, transactional_id: str) -> Any:
-        found = self._quietly("DescribeTransactions", 0, transactional_ids=[transactional_id])
+        found = self.ask("DescribeTransactions", 0, transactional_ids=[transactional_id])
         return found.transaction_states[0]
 
     def settle(self, transactional_id: str) -> None:
@@ -136,25 +135,30 @@ class Play:
     def has_loaded(self, groups: Iterable[str]) -> bool:
         """Whether the coordinators of groups are at work."""
         return not any(
-            self._quietly("OffsetFetch", 7, group_id=group, topics=[]).error_code in NOT_YET
-            for group in groups
+            self.ask("OffsetFetch", 7, group_id=group, topics=[]).error_code in NOT_YET for group in groups
         )
 
     def learn(self, *topics: str) -> Any:
         """Note the ids of topics; return what Metadata says."""
         wanted = [{"name": name} for name in topics]
-        found = self._quietly("Metadata", 12, topics=wanted, allow_auto_topic_creation=False)
+        found = self.ask("Metadata", 12, topics=wanted, allow_auto_topic_creation=False)
         self.names.broker_id = found.brokers[0].node_id
         for topic in found.topics:
             if not topic.error_code:
                 self.names.learn_topic(topic.name, topic.topic_id)
         return found
 
-    def _quietly(self, api: str, version: int, **fields: Any) -> Any:
-        """Ask what does not belong to the table."""
-        before, client = len(self.events), Client(self, QUIET)
-        answer = client.ask(api, version, **fields)
+    @contextlib.contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Let nothing of what happens be an event."""
+        before = len(self.events)
+        yield
         del self.events[before:]
+
+    def ask(self, api: str, version: int, **fields: Any) -> Any:
+        """Ask quietly; return the answer."""
+        with self.unrecorded():
+            answer = Client(self, QUIET).ask(api, version, **fields)
         assert answer is not None, f"{api} v{version} is not answered"
         return answer
 
@@ -222,10 +226,11 @@ class Client:
 
     def send(self, api: str, version: int, **fields: Any) -> None:
         """Send a request, and do not wait for its answer."""
-        self._send(api, version, fields)
+        self.send_at_once(api, version, **fields)
         self.play.broker.pause(ORDER_MS)
 
-    def _send(self, api: str, version: int, fields: dict[str, Any]) -> None:
+    def send_at_once(self, api: str, version: int, **fields: Any) -> None:
+        """Send a request; what is sent next on another connection may overtake it."""
         cls = messages.find(f"{api}Request")
         schema, names = cls.SCHEMA, self.play.names
         assert schema.number is not None
@@ -245,7 +250,7 @@ class Client:
     def ask(self, api: str, version: int, **fields: Any) -> Any:
         """Send a request; return its answer, None when there is none."""
         assert not self.pending, f"{self.label} waits for {self.pending}: ask on another connection"
-        self._send(api, version, fields)
+        self.send_at_once(api, version, **fields)
         return self.answer()
 
     def answer(self) -> Any:

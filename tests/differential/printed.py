@@ -15,11 +15,16 @@ from typing import Any
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.schema import Field, Struct
-from kafka_offsets.protocol.records import batch_headers, read_marker, read_records
+from kafka_offsets.protocol.records import batch_headers, encode_batch, read_marker, read_records
 
 ID_BYTES = 16
+FIRST_MS = 1_700_000_000_000
+"""The time of the records of producers that are known."""
+
 UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")
 _UUID = re.compile("[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
+_ID = re.compile("[0-9a-f]{32}")
+_MADE = re.compile(r"#\d+")
 _NEEDS = re.compile(r"^(The request|Request Request\(.*\)) needs")
 """Where a right is missing Kafka shows its objects."""
 _BROKER_IDS = ("node_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes")
@@ -98,6 +103,7 @@ class Names:
         self._topics: dict[str, bytes] = {}
         self._former: dict[bytes, str] = {}
         self._producers: dict[int, str] = {}
+        self.session_id = 0
         self.broker_id = 1
         self.log_dir = "LOG_DIR"
 
@@ -109,6 +115,10 @@ class Names:
     def producer(self, producer_id: int) -> int | str:
         """Return what a table writes for a producer id."""
         return self._producers.get(producer_id, producer_id)
+
+    def real_producer(self, shown: int | str) -> int:
+        """Return the id of a producer that a table shows."""
+        return next((known for known, label in self._producers.items() if label == shown), -1)
 
     def batches(self, data: bytes) -> list[Any] | None:
         """Return what a table writes for batches of producers that are known; None when there is none of them."""
@@ -127,6 +137,22 @@ class Names:
             kind = "transactional" if header.is_transactional else "plain"
             shown.append([header.base_offset, header.last_offset, *producer, kind, ended or values])
         return shown
+
+    def real_batch(
+        self, base: int, last: int, producer: Any, epoch: int, sequence: int, kind: str, values: list[str]
+    ) -> bytes:
+        """Return a batch that a table shows, of a time of its own."""
+        records = [(None, value.encode("latin-1"), (), FIRST_MS) for value in values]
+        return bytes(
+            encode_batch(
+                records,
+                base_offset=base,
+                producer_id=self.real_producer(producer) if isinstance(producer, str) else producer,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                transactional=kind == "transactional",
+            )
+        )
 
     def learn_topic(self, name: str, topic_id: bytes) -> None:
         """Note the id of a topic."""
@@ -147,6 +173,18 @@ class Names:
         if topic_id in self._former:
             return f"former id of {self._former[topic_id]}"
         return next((f"id of {n}" for n, known in self._topics.items() if known == topic_id), topic_id.hex())
+
+    def real_topic_id(self, shown: str) -> bytes:
+        """Return the id of a topic that a table shows, or that of the topic of this name."""
+        for name, topic_id in reversed(self.topic_ids()):
+            if shown in (name, self.topic_text(topic_id)):
+                return topic_id
+        return bytes.fromhex(shown) if _ID.fullmatch(shown) else UNKNOWN_ID
+
+    def real_text(self, shown: str) -> str:
+        """Return a string that a table shows, with what the broker made up."""
+        real = {label: made for made, label in self.made.items()}
+        return _MADE.sub(lambda found: real.get(found[0], found[0]), shown)
 
     def learn(self, made: str) -> None:
         """Note an id that a broker made up: the UUID in it, or all of it."""
@@ -191,10 +229,32 @@ def _built(
             items = value if field.array else [value]
             value = [_built(inner, of, item, version, classes, names) for item in items]
             value = value if field.array else value[0]
-        elif field.type == "uuid" and isinstance(value, str):
-            value = names.topic_id(value)
+        else:
+            value = _real(value, field, names)
         made[name] = value
     return cls(**made)
+
+
+def _real(value: Any, field: Field, names: Names) -> Any:
+    """Return what a table means with a value: the opposite of `_scalar`."""
+    if isinstance(value, list) and field.array:
+        return [_real(each, field, names) for each in value]
+    if field.type == "uuid" and isinstance(value, str):
+        return names.real_topic_id(value)
+    if field.name in _BROKER_IDS and value == 1:
+        return names.broker_id
+    if field.type == "records" and isinstance(value, list):
+        return b"".join(names.real_batch(*batch) for batch in value)
+    if not isinstance(value, str):
+        return value
+    if field.name in _PRODUCER_IDS:
+        return names.real_producer(value)
+    if field.name == "session_id":
+        return names.session_id
+    if field.name == "path":
+        return value.replace("LOG_DIR", names.log_dir)
+    value = names.real_text(value)
+    return value.encode("latin-1") if field.type in ("bytes", "records") else value
 
 
 def printed(message: messages.MessageValue, version: int, names: Names) -> dict[str, Any]:
@@ -276,6 +336,7 @@ def _scalar(
     if field.name == "path":
         return value.replace(names.log_dir, "LOG_DIR")
     if field.name == "session_id":
+        names.session_id = value if value > 0 else names.session_id
         return "SESSION" if value > 0 else value
     if field.name in _PRODUCER_IDS:
         return names.producer(value)

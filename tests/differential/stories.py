@@ -17,7 +17,7 @@ Nothing is lost: reading a file and writing it again gives the file. Record batc
 
 import json
 import re
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise, zip_longest
@@ -33,9 +33,18 @@ from tests.differential.table import PARTS
 
 STORIES = Path(__file__).resolve().parents[1] / "stories"
 WIDTH = 160
-IN_PLACE_OF_AN_ANSWER = ("waits", "closed", "silence")
+NOT_YET = "?"
+"""In place of an answer that is not recorded yet."""
+
+IN_PLACE_OF_AN_ANSWER = ("waits", "closed", "silence", NOT_YET)
+
 CLUSTER = "cluster"
-"""In place of a client: what happens to the nodes, among the requests."""
+SETTING, DEFAULT = "setting", "default"
+COMMANDS = (SETTING, "topic", "ids", "transactional", "pause", "until", CLUSTER)
+"""In place of a client: what is done among the requests. player.py says what each command does, all but `cluster`."""
+
+QUIETLY = "quietly "
+"""Before a client: a request that is not recorded, nor its answer."""
 
 NAMELESS = "-"
 """A client whose name is empty."""
@@ -251,10 +260,11 @@ def _lines(events: Iterable[Event], words: Words) -> Iterator[tuple[str, str, st
     waiting: dict[str, list[str]] = defaultdict(list)
     for client, what, *request in events:
         shown = client or NAMELESS
-        if client == CLUSTER:
-            yield shown, what, ""
+        if client in COMMANDS:
+            yield shown, words.hide(what), ""
         elif request:
-            waiting[client].append(what)
+            if not client.startswith(QUIETLY):
+                waiting[client].append(what)
             api, _, version = what.partition(" v")
             struct, written = _schema(api, int(version), "Request")
             yield f"{shown} {api}", f"v{version}", _fields(request[0], struct, written, words)
@@ -285,8 +295,10 @@ def file_of(situations: dict[str, list[Event]]) -> str:
         found = _NAME.fullmatch(name)
         title, version = (found[1], f"v{found[2]}") if found else (name, "")
         by_title[title][version] = list(_lines(events, words_of(name)))
-    return "\n".join(
-        f"# {title}{versions and f' ({versions})'}\n{_blocks(lines)}"
+    settings = {setting_of(events) for events in situations.values()}
+    head = f"{SETTING} {settings.pop()}\n\n" if len(settings) == 1 and settings != {DEFAULT} else ""
+    return head + "\n".join(
+        f"# {title}{versions and f' ({versions})'}\n{_blocks(lines[bool(head) :])}"
         for title, each in by_title.items()
         for versions, lines in _merged(each)
     )
@@ -423,7 +435,10 @@ class _Reader:
 
 
 def events_of(name: str, text: str) -> list[Event]:
-    """Return the events of one situation from its text without the title."""
+    """Return the events of one situation from its text without the title.
+
+    Without `----` it is a new one, in which each request is answered before the next one is sent.
+    """
     found = _NAME.fullmatch(name)
     own, words = f"v{found[2]}" if found else "", words_of(name)
     events: list[Event] = []
@@ -432,23 +447,41 @@ def events_of(name: str, text: str) -> list[Event]:
     for line in re.sub(r"\n(?=[ \]}])\s*", " ", text).splitlines():
         if line in ("", "----"):
             asking = line == ""
-        elif asking and line.startswith(f"{CLUSTER} "):
-            events.append(line.split(" ", 1))
         elif asking:
-            client, api, version, *rest = line.split(" ", 3)
-            client = "" if client == NAMELESS else client
-            asked = f"{api} {version if version[1:].isdecimal() else own}"
-            waiting[client].append(asked)
-            events.append([client, asked, _message(asked, "Request", "".join(rest), words)])
+            events.append(_asked(line, own, words, waiting))
         else:
-            client, _, what = line.partition(" ")
-            client = "" if client == NAMELESS else client
-            if what in IN_PLACE_OF_AN_ANSWER:
-                events.append([client, what])
-                waiting[client] = waiting[client][what != "waits" :]
-            else:
-                events.append([client, _message(waiting[client].pop(0), "Response", what, words)])
-    return events
+            events.append(_answer(line, words, waiting))
+    return events if "\n----\n" in text else list(_answered_in_turn(events))
+
+
+def _asked(line: str, own: str, words: Words, waiting: dict[str, list[str]]) -> Event:
+    """Return a request or a command; the answer to a request is awaited."""
+    if line.partition(" ")[0] in COMMANDS:
+        return words.show(line).split(" ", 1)
+    quietly = QUIETLY if line.startswith(QUIETLY) else ""
+    client, api, version, *rest = line.removeprefix(quietly).split(" ", 3)
+    client = "" if client == NAMELESS else client
+    asked = f"{api} {version if version[1:].isdecimal() else own}"
+    if not quietly:
+        waiting[client].append(asked)
+    return [quietly + client, asked, _message(asked, "Request", "".join(rest), words)]
+
+
+def _answer(line: str, words: Words, waiting: dict[str, list[str]]) -> Event:
+    client, _, what = line.partition(" ")
+    client = "" if client == NAMELESS else client
+    if what in IN_PLACE_OF_AN_ANSWER:
+        waiting[client] = waiting[client][what != "waits" :]
+        return [client, what]
+    return [client, _message(waiting[client].pop(0), "Response", what, words)]
+
+
+def _answered_in_turn(events: list[Event]) -> Iterator[Event]:
+    """Yield the requests of a new situation, each with the answer that is not recorded yet."""
+    for event in events:
+        yield event
+        if len(event) > 2 and not event[0].startswith(QUIETLY):
+            yield [event[0], NOT_YET]
 
 
 def _message(asked: str, kind: str, text: str, words: Words) -> dict[str, Any]:
@@ -459,6 +492,17 @@ def _message(asked: str, kind: str, text: str, words: Words) -> dict[str, Any]:
     return message
 
 
+def exchanged(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the requests and the answers that are recorded, without what is done among them."""
+    return (event for event in events if event[0] not in COMMANDS and not event[0].startswith(QUIETLY))
+
+
+def setting_of(events: list[Event]) -> str:
+    """Return which of SETTINGS the broker of a situation has."""
+    command, name, *_ = events[0]
+    return name if command == SETTING else DEFAULT
+
+
 class Stories(Mapping[str, list[Event]]):
     """The events of all situations by name, read when they are first asked for."""
 
@@ -466,11 +510,15 @@ class Stories(Mapping[str, list[Event]]):
         self._bodies: dict[str, str] = {}
         self._events: dict[str, list[Event]] = {}
         for text in texts:
-            for story in text.removeprefix("# ").split("\n\n# "):
+            head, _, stories = f"\n\n{text}".partition("\n\n# ")
+            for story in stories.split("\n\n# "):
                 title, _, body = story.partition("\n")
+                if head:
+                    body = f"\n{head.strip()}{body}"
                 found = _TITLE.fullmatch(title)
                 assert found, title
                 for name in _names(*found.groups()):
+                    assert name not in self._bodies, f"twice: {name}"
                     self._bodies[name] = body
 
     def __getitem__(self, name: str) -> list[Event]:
@@ -494,6 +542,12 @@ def _names(title: str, versions: str | None) -> list[str]:
 
 
 @cache
-def stored() -> Stories:
-    """Return what Kafka answered."""
-    return Stories((STORIES / f"{part}.txt").read_text(encoding="utf-8") for part in PARTS)
+def part(name: str) -> Stories:
+    """Return what Kafka answered in one of PARTS."""
+    return Stories([(STORIES / f"{name}.txt").read_text(encoding="utf-8")])
+
+
+@cache
+def stored() -> ChainMap[str, list[Event]]:
+    """Return what Kafka answered in all of them."""
+    return ChainMap(*map(part, reversed(PARTS)))

@@ -1,13 +1,4 @@
-"""The table: every situation by its name, and what must be served before ours is asked."""
-
-import importlib
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from tests.differential.play import Play
-
-Script = Callable[..., Any]
+"""The files of stories that are played with one broker, and what the broker of each setting is configured to."""
 
 PARTS = (
     "commits",
@@ -34,6 +25,7 @@ PARTS = (
     "quotas_and_passwords",
     "acls",
     "authorization",
+    "transaction_rights",
     "group_configs",
     "creations",
     "deadlines",
@@ -47,7 +39,7 @@ PARTS = (
     "transactional_offsets",
     "odd_requests",
 )
-"""The modules of tests/differential/situations, in the order of the table."""
+"""The files of tests/stories without their ending, in the order of the table."""
 
 SMALL_CONSUMER_GROUPS = {
     "group.min.session.timeout.ms": "100",
@@ -125,7 +117,7 @@ SETTINGS = {
         "super.users": "User:admin;User:ANONYMOUS",
     },
 }
-"""What a broker is configured to beyond benchmarks/peers/kafka.sh, by the name that a situation gives.
+"""What a broker is configured to beyond benchmarks/peers/kafka.sh, by the name in the command `setting` of a story.
 
 A broker of the setting `new` has no topics, and no coordinators yet.
 """
@@ -134,53 +126,3 @@ A broker of the setting `new` has no topics, and no coordinators yet.
 USERS = ("admin", "alice", "bob")
 HAVE_USERS = frozenset({"acls"})
 """The settings whose clients are users: ours is told who they are, of Kafka they authenticate."""
-
-
-class Situation(NamedTuple):
-    """A script for one or more clients.
-
-    name      a sentence; the versions of a situation share it, with "(v3)" after it
-    setting   which of SETTINGS its broker has
-    script    plays it
-    version   given to the script, None when it takes none
-    """
-
-    name: str
-    part: str
-    setting: str
-    script: Script
-    version: int | None
-
-    def play(self, play: "Play") -> None:
-        """Send the requests and take the answers."""
-        if self.version is None:
-            self.script(play)
-        else:
-            self.script(play, self.version)
-
-
-_situations: dict[str, Situation] = {}
-
-
-def situation(
-    sentence: str, versions: Iterable[int] | None = None, setting: str = "default"
-) -> Callable[[Script], Script]:
-    """Enter a script into the table; with `versions` once for each, which it gets as its second argument."""
-
-    def enter(script: Script) -> Script:
-        part = script.__module__.rpartition(".")[2]
-        for version in [None] if versions is None else versions:
-            name = sentence if version is None else f"{sentence} (v{version})"
-            assert name not in _situations, f"twice: {name}"
-            _situations[name] = Situation(name, part, setting, script, version)
-        return script
-
-    return enter
-
-
-def situations() -> dict[str, Situation]:
-    """Return the whole table by name."""
-    for part in PARTS:
-        importlib.import_module(f"tests.differential.situations.{part}")
-    order = {part: number for number, part in enumerate(PARTS)}
-    return dict(sorted(_situations.items(), key=lambda item: order[item[1].part]))

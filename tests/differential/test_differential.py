@@ -1,6 +1,6 @@
-"""Every situation of the table, played with our broker: it answers as Apache Kafka 4.3.1 did.
+"""Every situation of tests/stories, played with our broker: it answers as Apache Kafka 4.3.1 did.
 
-tests/stories was recorded from a real broker: `make differential`. `DIFFERENT` names the situations
+The answers were recorded from a real broker: `make differential`. `DIFFERENT` names the situations
 in which we differ, each with a piece of docs/differences.md that says so.
 """
 
@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.protocol import messages
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Client, Play
-from tests.differential.stories import STORIES, file_of, stored
-from tests.differential.table import PARTS, SETTINGS, Situation, situations
-from tests.stories.record import comparable, difference, has_silence, play, prepare
+from tests.differential.player import Player
+from tests.differential.stories import STORIES, file_of, part, setting_of, stored
+from tests.differential.table import PARTS, SETTINGS
+from tests.stories.record import comparable, difference, has_silence, prepare
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DIFFERENCES = REPOSITORY / "docs" / "differences.md"
 CHANGES = REPOSITORY / "CHANGES.md"
-CONSUMER_GROUP_HEARTBEAT = 68
 
 DIFFERENT = {
     "DeleteRecords up to an offset inside a batch of a transaction: the last stable offset": (
@@ -49,68 +48,49 @@ DIFFERENT = {
 }
 """Situation to what docs/differences.md says of it."""
 
-TABLE = situations()
 KAFKAS = stored()
 VERSION = re.compile(r" \(v\d+\)$")
 
 
-def not_served(situation: Situation) -> str:
-    """Return why ours is not asked yet, "" when it is: what it does not advertise or cannot be configured to."""
-    if situation.setting == "modern" and CONSUMER_GROUP_HEARTBEAT not in SERVED.by_key:
-        return "ConsumerGroupHeartbeat is not advertised"
-    if (
-        situation.setting == "expiring"
-        and "offsets_retention_check_interval_ms" not in Config.__annotations__
-    ):
-        return "offsets do not expire"
-    return ""
-
-
 NAMES: dict[str, list[str]] = defaultdict(list)
 """The names of a situation in every version by its title."""
-for each in TABLE:
+for each in KAFKAS:
     NAMES[VERSION.sub("", each)].append(each)
 
 
 @pytest.mark.parametrize("title", NAMES)
 def test_the_answers_are_kafkas(title: str) -> None:
-    if reason := not_served(TABLE[NAMES[title][0]]):
-        pytest.skip(reason)
     failures = [wrong for name in NAMES[title] if (wrong := what_differs(name))]
     assert not failures, "\n\n".join(failures)
 
 
 def what_differs(name: str) -> str:
     """Return in what our answers to a situation differ from Kafka's, "" if they are the same."""
-    situation = TABLE[name]
-    broker = OwnBroker(SETTINGS[situation.setting])
-    if situation.setting != "new":
+    setting = setting_of(KAFKAS[name])
+    broker = OwnBroker(SETTINGS[setting])
+    if setting != "new":
         prepare(Client(Play(broker, "prepare", ()), "prepare"))
-    ours, kafkas = comparable(play(broker, situation), KAFKAS[name]), comparable(KAFKAS[name], KAFKAS[name])
+    events = Player(broker, name).play(KAFKAS[name])
+    ours, kafkas = comparable(events, KAFKAS[name]), comparable(KAFKAS[name], KAFKAS[name])
     broker.close()
     if name in DIFFERENT:
         return f"{name} is no longer different: {DIFFERENT[name]}" if ours == kafkas else ""
     return "" if ours == kafkas else difference(name, ours, kafkas)
 
 
-def test_the_recording_is_of_the_table() -> None:
-    assert sorted(KAFKAS) == sorted(TABLE), "make differential"
+def test_each_title_occurs_once() -> None:
+    assert sum(len(part(name)) for name in PARTS) == len(KAFKAS)
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_file_is_what_the_recorder_writes(part: str) -> None:
+@pytest.mark.parametrize("name", PARTS)
+def test_a_file_is_what_the_recorder_writes(name: str) -> None:
     """What was read from it is written as it was: nothing of an answer gets lost between its text and its values."""
-    own = {name: KAFKAS[name] for name in TABLE if TABLE[name].part == part}
-    assert file_of(own) == (STORIES / f"{part}.txt").read_text(encoding="utf-8")
+    assert file_of(dict(part(name))) == (STORIES / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def test_kafka_answered_everything_it_was_asked() -> None:
     silent = [name for name, events in KAFKAS.items() if has_silence(events)]
     assert silent == [name for name in silent if name in DIFFERENT]
-
-
-def test_the_table_has_three_hundred_situations() -> None:
-    assert len(TABLE) >= 300
 
 
 def test_what_kafka_serves_and_ours_does_not_is_a_row_of_the_differences() -> None:
@@ -125,9 +105,9 @@ def test_what_kafka_serves_and_ours_does_not_is_a_row_of_the_differences() -> No
 
 
 def test_every_difference_is_of_a_situation_and_documented() -> None:
-    assert set(DIFFERENT) <= set(TABLE)
+    assert set(DIFFERENT) <= set(KAFKAS)
     text = DIFFERENCES.read_text(encoding="utf-8")
     assert [reason for reason in DIFFERENT.values() if reason not in text] == []
-    assert f"{len(TABLE):,} situations" in text
-    assert f"{len(TABLE) - len(DIFFERENT):,} are answered alike" in text
-    assert f"{len(TABLE):,} situations" in CHANGES.read_text(encoding="utf-8")
+    assert f"{len(KAFKAS):,} situations" in text
+    assert f"{len(KAFKAS) - len(DIFFERENT):,} are answered alike" in text
+    assert f"{len(KAFKAS):,} situations" in CHANGES.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.codecs.schema import Struct
 from kafka_offsets.protocol.mirroring.pairs import ERRORS
 from tests.cases import each_case
-from tests.differential.stories import stored
+from tests.differential.stories import exchanged, stored
 
 APIS = {row.name: row for row in SERVED}
 
@@ -40,7 +40,7 @@ def codes(answer: Any) -> Iterator[int]:
 def refused() -> Iterator[Refused]:
     for situation, events in stored().items():
         waiting = defaultdict(list)
-        for client, *event in events:
+        for client, *event in exchanged(events):
             if len(event) == 2:
                 waiting[client].append(event)
             elif isinstance(event[0], dict):

@@ -15,7 +15,7 @@ from tests.broker.admin_exchange import name_of
 from tests.broker.admin_exchange import stored as stored_administration
 from tests.broker.admin_situations import DIFFERENT as DIFFERENT_ADMINISTRATION
 from tests.broker.admin_situations import SCENARIOS
-from tests.differential.stories import stored
+from tests.differential.stories import exchanged, stored
 from tests.differential.test_differential import DIFFERENT
 
 SHOWN = 4
@@ -51,7 +51,7 @@ def codes(answer: Any) -> Iterator[int]:
 def answers(events: Iterable[list[Any]]) -> Iterator[tuple[str, Any]]:
     """Yield what was asked, such as "OffsetCommit v9", and the answer, as the clients of a situation took them."""
     waiting: dict[str, list[str]] = defaultdict(list)
-    for client, what, *request in events:
+    for client, what, *request in exchanged(events):
         if request:
             waiting[client].append(what)
         elif what == "waits" or not waiting[client]:

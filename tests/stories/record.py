@@ -1,4 +1,4 @@
-"""The recorder of stories: plays situations with a real Kafka and writes its answers, or counts where another agrees.
+"""The recorder of stories: plays their text with a real Kafka and writes its answers, or counts where another agrees.
 
     python -m tests.stories.record [AREA] [--port 19492] [--only TEXT]   # `make differential`; Java 17 and Maven
     python -m tests.stories.record --compare HOST:PORT                   # any broker, say kfake
@@ -34,8 +34,9 @@ from tests.broker.admin_situations import SETTINGS as SCENARIO_SETTINGS
 from tests.coordinator import record_assignor_answers, record_consumer_sessions, record_topic_patterns
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
-from tests.differential.stories import STORIES, file_of, stored
-from tests.differential.table import HAVE_USERS, PARTS, SETTINGS, USERS, Situation, situations
+from tests.differential.player import Player
+from tests.differential.stories import STORIES, file_of, part, setting_of, stored
+from tests.differential.table import HAVE_USERS, PARTS, SETTINGS, USERS
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
@@ -59,13 +60,6 @@ def await_coordinators(client: Client) -> None:
     """Wait until every partition of the offsets topic is served."""
     groups = [f"g{number}" for number in range(24)]
     client.play.until(lambda: client.play.has_loaded(groups))
-
-
-def play(broker: Any, situation: Situation) -> list[Event]:
-    """Return what happens in one situation."""
-    at = Play(broker, situation.name)
-    situation.play(at)
-    return at.events
 
 
 def listeners_with_users(port: int) -> dict[str, str]:
@@ -108,41 +102,46 @@ def make_ready(host: str, port: int, *, has_users: bool = False) -> None:
     broker.close()
 
 
-def play_remote(host: str, port: int, situation: Situation) -> list[Event]:
+def play_remote(host: str, port: int, name: str, told: list[Event]) -> list[Event]:
     """Play a situation with a broker on a socket, on connections of its own; slow ones are told."""
-    broker = RemoteBroker(host, port, has_users=situation.setting in HAVE_USERS)
+    has_users = setting_of(told) in HAVE_USERS
+    broker = RemoteBroker(host, port, has_users=has_users)
     started = time.monotonic()
     try:
-        return play(broker, situation)
+        player = Player(broker, name)
+        events = player.play(told)
+        if has_users:
+            player.clean_up()
+        return events
     finally:
         broker.close()
         if (taken := time.monotonic() - started) > SLOW_S:
-            print(f"{situation.name}: {taken:.1f} s", file=sys.stderr, flush=True)
+            print(f"{name}: {taken:.1f} s", file=sys.stderr, flush=True)
 
 
 def record(port: int, area: str, only: str) -> None:
-    """Record the table, or the situations of one area or with `only` in their names."""
-    table = situations()
-    is_partial = area or only
-    answers = {name: events for name, events in stored().items() if name in table} if is_partial else {}
+    """Record all situations, or those of one area or with `only` in their names."""
+    answers = {name: dict(part(name)) for name in PARTS}
     for setting in SETTINGS:
-        chosen = [
-            s for s in table.values() if s.setting == setting and area in ("", s.part) and only in s.name
-        ]
+        chosen = {
+            (of, name): told
+            for of, situations in answers.items()
+            for name, told in situations.items()
+            if setting_of(told) == setting and area in ("", of) and only in name
+        }
         if not chosen:
             continue
         has_users = setting in HAVE_USERS
         with kafka(SETTINGS[setting] | (listeners_with_users(port) if has_users else {}), port):
             if setting != "new":
                 make_ready("127.0.0.1", port, has_users=has_users)
-            for situation in chosen:
-                answers[situation.name] = events = play_remote("127.0.0.1", port, situation)
+            for (of, name), told in chosen.items():
+                answers[of][name] = events = play_remote("127.0.0.1", port, name, told)
                 if has_silence(events):
-                    print(f"{situation.name}: an answer did not come", file=sys.stderr)
-    for part in PARTS:
-        own = {name: answers[name] for name in table if table[name].part == part and name in answers}
-        (STORIES / f"{part}.txt").write_text(file_of(own), encoding="utf-8")
-    print(f"{len(answers)} situations, {sum(map(len, answers.values()))} events")
+                    print(f"{name}: an answer did not come", file=sys.stderr)
+    for of, situations in answers.items():
+        (STORIES / f"{of}.txt").write_text(file_of(situations), encoding="utf-8")
+    print(f"{sum(map(len, answers.values()))} situations")
 
 
 def record_administration(port: int) -> None:
@@ -202,22 +201,21 @@ OTHER_AREAS: dict[str, Callable[[int], None]] = {
 
 
 def compare(address: str, shown: bool) -> None:
-    """Play the table of the default setting with a broker and print where it agrees with Kafka.
+    """Play the situations of the default setting with a broker and print where it agrees with Kafka.
 
     A broker that ends is taken for one that is started again by its keeper.
     """
     host, _, port = address.rpartition(":")
     agreed, asked, ready = 0, 0, False
     for name, kafkas in stored().items():
-        situation = situations()[name]
-        if situation.setting != "default" or has_silence(kafkas):
+        if setting_of(kafkas) != "default" or has_silence(kafkas):
             continue
         asked += 1
         try:
             if not ready:
                 make_ready(host, int(port))
                 ready = True
-            events = comparable(play_remote(host, int(port), situation), kafkas)
+            events = comparable(play_remote(host, int(port), name, kafkas), kafkas)
         except (ConnectionError, AssertionError, AttributeError) as error:
             events, ready = [["broker", f"does not go on: {error!r}"]], False
             time.sleep(1)
@@ -251,7 +249,7 @@ def _batches(answer: Any) -> list[dict[str, Any]]:
 
 def has_silence(events: list[Event]) -> bool:
     """Whether an answer did not come."""
-    return any(event[-1] == "silence" for event in events)
+    return any(event[1:] == ["silence"] for event in events)
 
 
 def difference(name: str, ours: list[Event], theirs: list[Event]) -> str:

@@ -9,12 +9,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.differential.play import Client
-from tests.differential.situations import consumer_groups as modern
-from tests.differential.situations.records import batch, fetch, offsets_at, produce
-from tests.differential.situations.transactional_offsets import add_offsets
-from tests.differential.situations.transactional_offsets import commit as commit_in_transaction
 from tests.differential.stories import CLUSTER
-from tests.differential.transactional_producer import Producer
+from tests.stories import steps as modern
+from tests.stories.steps import (
+    Producer,
+    add_offsets,
+    batch,
+    commit_in_transaction,
+    fetch,
+    offsets_at,
+    produce,
+)
 
 if TYPE_CHECKING:
     from tests.stories.replicas import ClusterPlay
@@ -129,17 +134,12 @@ def member(w: ClusterPlay, label: str, node: int) -> Client:
 
 def producer(w: ClusterPlay, node: int) -> Producer:
     """Return a transactional producer on a connection to a node."""
-    made = Producer.__new__(Producer)
-    made.play, made.client, made.name = w, member(w, "p", node), w.slug
-    made.id, made.epoch, made.sequences = -1, -1, {}
-    return made
+    return Producer(member(w, "p", node), w.slug)
 
 
 def moved(w: ClusterPlay, node: int, old: Producer) -> Producer:
     """Return a producer on a connection to another node."""
-    made = producer(w, node)
-    made.id, made.epoch, made.sequences = old.id, old.epoch, old.sequences
-    return made
+    return old.moved(member(w, "p", node))
 
 
 def settle(w: ClusterPlay, node: int) -> None:
@@ -181,8 +181,8 @@ def every_transactional_request(a: Producer, topic: str) -> None:
     """Ask each API of transactions."""
     a.client.ask("FindCoordinator", 4, key_type=1, coordinator_keys=[a.name])
     a.init()
-    a.add((topic, 0))
-    a.add((topic, 0), version=4)
+    a.add(topic)
+    a.add(topic, version=4)
     add_offsets(a)
     commit_in_transaction(a, (topic, 0, 5))
     commit_in_transaction(a, (topic, 0, 5), version=1)
@@ -300,7 +300,7 @@ def transaction(w: ClusterPlay) -> None:
     p, reader = producer(w, 2), w.node(2)
     reader.nobody_commits((topic, 0, 1))
     p.init()
-    p.add((topic, 0))
+    p.add(topic)
     p.produce(topic, "one")
     add_offsets(p)
     commit_in_transaction(p, (topic, 0, 5))
@@ -323,7 +323,7 @@ def transaction(w: ClusterPlay) -> None:
         reader.fetch((topic, 0), require_stable=stable)
     w.visible(reader, topic, 3)
     fetch(reader, topic, (0, 0), version=12, isolation_level=COMMITTED)
-    p.add((topic, 0))
+    p.add(topic)
     p.produce(topic, "three")
     w.do("restart", 2)
     led_by(w, 3, 1, 2, 3)
@@ -370,7 +370,7 @@ def too_few(w: ClusterPlay) -> None:
     a.leave()
     a.describe()
     w.node(2).delete_offsets((topic, 0))
-    p.add((topic, 0))
+    p.add(topic)
     p.describe()
     add_offsets(p)
     commit_in_transaction(p, (topic, 0, 5), version=5)
@@ -383,7 +383,7 @@ def too_few(w: ClusterPlay) -> None:
     a.fetch((topic, 0))
     a.describe()
     p.init()
-    p.add((topic, 0))
+    p.add(topic)
     p.commit(3)
     configure(w, "2")
 
@@ -445,7 +445,7 @@ def unreplicated_state(w: ClusterPlay) -> None:
     adding = {f"v3_and_below_{field}": value for field, value in p.own.items()}
     p.client.send("AddPartitionsToTxn", 3, v3_and_below_topics=[{"name": topic, "partitions": [0]}], **adding)
     other.describe()
-    other.add((topic, 0))
+    other.add(topic)
     other.commit(3)
     other.init()
     other.describe()
@@ -453,7 +453,7 @@ def unreplicated_state(w: ClusterPlay) -> None:
     other.describe()
     w.wait(TRANSACTIONS, leader=2, isr={1, 2}, nodes=(1, 2))
     other.describe()
-    p.add((topic, 0))
+    p.add(topic)
     p.commit(3)
     w.do("continue", 3)
     w.wait(TRANSACTIONS, leader=2, isr={1, 2, 3})
@@ -467,7 +467,7 @@ def controller_dies(w: ClusterPlay) -> None:
     w.stable(a)
     modern.enter(member(w, "c", 2), group_id=w.group + " two", subscribed_topic_names=[topic])
     p.init()
-    p.add((topic, 0))
+    p.add(topic)
     w.do("kill", 1)
     w.broker = w.cluster.broker(2)
     led_by(w, 2, 2, 3)

@@ -17,9 +17,9 @@ from typing import Any
 from tests.conftest import REPOSITORY
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import Client, Play
-from tests.differential.situations.records import batch, fetch, offsets_at, produce
 from tests.differential.stories import CLUSTER, STORIES, Stories, file_of
 from tests.stories.replica_groups import SITUATIONS as ABOUT_GROUPS
+from tests.stories.steps import batch, fetch, offsets_at, produce
 
 SCRIPT = REPOSITORY / "benchmarks" / "peers" / "kafka-cluster.sh"
 FILE = STORIES / "replicas.txt"
@@ -115,7 +115,7 @@ class ClusterPlay(Play):
         given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
         topic = {"name": name, "num_partitions": -1, "replication_factor": -1, "configs": given}
         assigned = [{"partition_index": 0, "broker_ids": list(replicas)}]
-        self._quietly("CreateTopics", 7, topics=[topic | {"assignments": assigned}], timeout_ms=10_000)
+        self.ask("CreateTopics", 7, topics=[topic | {"assignments": assigned}], timeout_ms=10_000)
         self.wait(name, leader=replicas[0], isr=set(replicas))
         return name
 

@@ -5,9 +5,7 @@ from typing import Any
 
 from kafka_offsets.protocol.records import encode_batch
 from tests.differential.play import subscription
-from tests.differential.printed import Names
-from tests.differential.situations.consumer_groups import owned
-from tests.differential.situations.records import FIRST_MS
+from tests.differential.printed import FIRST_MS, Names
 from tests.walks.plan import Step
 
 UNKNOWN: dict[str, Any] = {
@@ -59,7 +57,9 @@ class Known:
         kind, of, step = symbol.groups()
         value = self._values.get((kind, of), UNKNOWN[kind])
         if kind == "assigned":
-            return owned(value)
+            return [
+                {"topic_id": topic, "partitions": sorted(owned)} for topic, owned in sorted(value.items())
+            ]
         return value + int(step) if step else value
 
     def _batch(self, spec: dict[str, Any]) -> bytes:

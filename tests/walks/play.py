@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tests.differential.brokers import PATIENCE_MS
 from tests.differential.play import ORDER_MS, Client, Event, Play
-from tests.differential.situations.records import FIRST_MS
+from tests.differential.printed import FIRST_MS
 from tests.walks.drawn import Ids
 from tests.walks.exemptions import NEVER, may_be_forgotten, may_be_half_made, never_answered
 from tests.walks.known import Known
@@ -101,7 +101,7 @@ class Side:
             self.clients[label] = WalkClient(self.play, label, "ANONYMOUS")
         at = self.clients[label]
         fields = self.known.resolve(step.fields)
-        at._send(step.api, step.version, fields)
+        at.send_at_once(step.api, step.version, **fields)
         self.waiting[label] = step
         if step.api == "CreateTopics":
             self.topics |= {topic["name"] for topic in fields["topics"] if topic["name"]}
@@ -151,11 +151,11 @@ class Side:
         """Whether the group of a step of ours is still one that Kafka has as well."""
 
         def consumer(name: str) -> str:
-            found = self.play._quietly("ConsumerGroupDescribe", 1, group_ids=[self.known.resolve(name)])
+            found = self.play.ask("ConsumerGroupDescribe", 1, group_ids=[self.known.resolve(name)])
             return str(found.groups[0].group_state)
 
         def classic(name: str) -> str:
-            found = self.play._quietly("DescribeGroups", 5, groups=[self.known.resolve(name)])
+            found = self.play.ask("DescribeGroups", 5, groups=[self.known.resolve(name)])
             return str(found.groups[0].group_state)
 
         return not (may_be_forgotten(step, happened, consumer) or may_be_half_made(step, happened, classic))

@@ -1,7 +1,7 @@
 """Administration of a cluster of one broker: log directories, elections, reassignments.
 
 No partition moves, and the one broker leads every partition. Each API answers so with
-Kafka's codes and messages, recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
+Kafka's codes and messages, recorded from Kafka 4.3.1: tests/stories/administration.txt.
 """
 
 from __future__ import annotations

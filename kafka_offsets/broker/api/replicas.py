@@ -1,7 +1,7 @@
 """AlterPartitionReassignments, AlterReplicaLogDirs, DescribeQuorum and UnregisterBroker: replicas, voters and brokers.
 
 There is one broker with one directory, so no replica can move, and the broker is the only voter. Other places are
-refused with Kafka's codes and messages, recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
+refused with Kafka's codes and messages, recorded from Kafka 4.3.1: tests/stories/administration.txt.
 """
 
 from __future__ import annotations

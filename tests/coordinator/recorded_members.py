@@ -1,6 +1,5 @@
-"""Members that remember what they were answered, for the longer sessions."""
+"""Members that remember what they were answered, for the sessions of record_consumer_sessions.py."""
 
-from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.protocol import messages
@@ -26,9 +25,6 @@ class Member(Client):
 
     def receive(self) -> Any:
         return self.answer()
-
-    def is_silent(self) -> None:
-        self.silent()
 
     def enter(self, version: int = 9, **changes: Any) -> None:
         """Send joins until one waits."""
@@ -145,12 +141,6 @@ def consumer(w: Play, name: str, group: str = "") -> Consumer:
     return made
 
 
-def topics_of_sessions(w: Play) -> None:
-    """Create what the consumers of sessions subscribe to."""
-    for name, partitions in {"clicks": 3, "wide": 40}.items():
-        w.topic(partitions, name)
-
-
 def settle(*members: Consumer) -> None:
     """Let members send heartbeats until nothing changes."""
     for _ in range(4):
@@ -174,13 +164,6 @@ def grow(client: Client, topic: str, count: int) -> None:
     asked = {"name": topic, "count": count, "assignments": None}
     client.ask("CreatePartitions", 3, topics=[asked], timeout_ms=30_000, validate_only=False)
     client.play.pause(300)
-
-
-def unrecorded(w: Play, act: Callable[[], Any]) -> None:
-    """Do what does not belong to the table."""
-    before = len(w.events)
-    act()
-    del w.events[before:]
 
 
 def assignment(*partitions: int, topic: str = "orders") -> bytes:

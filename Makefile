@@ -234,7 +234,7 @@ walks: $(VENV)/test.stamp
 requests: $(VENV)/test.stamp
 	$(BIN)/python -m tests.walks --only "^requests of" --walks 570 $(WALKS_ARGS)
 
-## Plays tests/differential on a real Kafka and records its answers in tests/stories. Needs Java 17 and Maven.
+## Plays tests/stories with a real Kafka and writes its answers there. Needs Java 17 and Maven.
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.stories.record $(DIFFERENTIAL_ARGS)
 

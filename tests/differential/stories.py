@@ -11,7 +11,8 @@ A situation is its title, then blocks: requests, `----`, answers. Each line begi
 Versions of a situation with the same text share it; `v5-v9` is then the situation's version. `$group` is the
 name of the situation, `$slug` the same as a topic's name or a transactional id. An omitted field has the default of its
 schema. A value without a name is the error code, or what names the item of a list. A long line continues in indented
-lines. An answer may also be `waits`, `closed` or `silence`. A line of `cluster` says what happens to the nodes.
+lines. An answer may also be `waits`, `closed`, `silence`, or `?`: not recorded yet. The commands among the requests:
+player.py. A line of `cluster` says what happens to nodes. The text is the source: the recorder plays it with a Kafka.
 Nothing is lost: reading a file and writing it again gives the file. Record batches: batches.py.
 """
 

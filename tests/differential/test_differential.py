@@ -15,7 +15,7 @@ from kafka_offsets.protocol import messages
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Client, Play
 from tests.differential.player import Player
-from tests.differential.stories import STORIES, file_of, part, setting_of, stored
+from tests.differential.stories import STORIES, Stories, file_of, part, setting_of, stored
 from tests.differential.table import PARTS, SETTINGS
 from tests.stories.record import comparable, difference, has_silence, prepare
 
@@ -86,6 +86,30 @@ def test_each_title_occurs_once() -> None:
 def test_a_file_is_what_the_recorder_writes(name: str) -> None:
     """What was read from it is written as it was: nothing of an answer gets lost between its text and its values."""
     assert file_of(dict(part(name))) == (STORIES / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("end", ["", "----\na ?\n"])
+def test_a_new_situation_has_requests_alone_or_answers_to_come(end: str) -> None:
+    """The recorder puts Kafka's answer there, as this test does ours."""
+    ((name, told),) = Stories(
+        [f"# a new one (v3)\n\na Heartbeat v3 group_id=$group generation_id=1\n{end}"]
+    ).items()
+    broker = OwnBroker(SETTINGS["default"])
+    prepare(Client(Play(broker, "prepare", ()), "prepare"))
+    answered = Player(broker, name).play(told)
+    broker.close()
+    written = file_of({name: answered})
+    assert (
+        written == f"# {name}\n\na Heartbeat v3 group_id=$group generation_id=1\n----\na UNKNOWN_MEMBER_ID\n"
+    )
+
+
+def test_an_unknown_command_and_an_unknown_field_are_refused() -> None:
+    broker = OwnBroker(SETTINGS["default"])
+    for text in ("until orders", "a Heartbeat v3 group=$group"):
+        with pytest.raises((AssertionError, KeyError)):
+            Player(broker, "x").play(Stories([f"# x\n\n{text}\n"])["x"])
+    broker.close()
 
 
 def test_kafka_answered_everything_it_was_asked() -> None:

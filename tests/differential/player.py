@@ -15,7 +15,7 @@ that its answer `waits`; otherwise an answer may take any time. The commands amo
     until group coordinator NAME             … or until there is one, or that of a `transaction`
     quietly CLIENT REQUEST                   a request that is not recorded
 
-After an EndTxn the player lets time pass until its markers are written.
+After an EndTxn or an InitProducerId the player lets time pass until the markers of the transaction are written.
 """
 
 from collections.abc import Iterable
@@ -79,7 +79,7 @@ class Player:
         names.session_id = self._sessions.get(label, names.session_id)
         client.member_id = fields.get("member_id") or ""  # of none, the answer says which id the broker makes
         client.send_at_once(api, int(version), **fields)
-        if api == "EndTxn":
+        if api in ("EndTxn", "InitProducerId") and fields["transactional_id"]:
             self._ending[label] = fields["transactional_id"]
 
     def _answer(self, label: str) -> None:

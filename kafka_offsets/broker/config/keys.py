@@ -536,7 +536,7 @@ class Config(SecurityKeys):
     offsets_forward: bool = setting(
         Type.BOOLEAN,
         False,
-        "Whether a broker of a cluster passes OffsetCommit, OffsetFetch and OffsetDelete on to the coordinator of "
+        "Whether a broker of a cluster passes commits, fetches and deletions of offsets on to the coordinator of "
         "their group; otherwise they get NOT_COORDINATOR (16), as in Kafka.",
         is_ours=True,
     )

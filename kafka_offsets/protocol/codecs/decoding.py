@@ -17,9 +17,6 @@ from kafka_offsets.protocol.codecs.codec_text import FIXED, CodecWriter
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST, PlainRows, RowLayout
 from kafka_offsets.protocol.codecs.schema import Field, Struct
 
-PLAIN_ROWS = frozenset({("OffsetDeleteRequest", "partitions")})
-"""Arrays whose handlers take them in columns, by message and field; see plain_rows.py."""
-
 
 def refusal(title: str, error: Exception, position: int, size: int) -> ProtocolError:
     """The error of a decoder: a reader's own error with its position, or an error at `position`."""
@@ -304,7 +301,7 @@ class Decoding(CodecWriter):
             out.add("p = e")
             self.ahead = 0
         elif field.struct is not None:
-            if (self.message.name, field.name) in PLAIN_ROWS:
+            if field.columns and self.message.kind == "request":
                 self.rows_or_structs(field.struct, place, exact)
             else:
                 self.structs(field.struct, place, exact)

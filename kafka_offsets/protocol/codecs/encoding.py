@@ -20,15 +20,6 @@ from kafka_offsets.protocol.codecs.flexible import (
 )
 from kafka_offsets.protocol.codecs.schema import NO_VERSIONS, Field, Struct
 
-ROWS = frozenset(
-    {
-        ("OffsetFetchResponse", "partitions"),
-        ("ApiVersionsResponse", "api_keys"),
-        ("OffsetDeleteResponse", "partitions"),
-    }
-)
-"""Arrays that handlers give in columns, by message and field; see plain_rows.py."""
-
 
 class Encoding(CodecWriter):
     """Writes an encoder. In its text: `m` the message, `out` the bytearray that grows."""
@@ -195,7 +186,7 @@ class Encoding(CodecWriter):
             packs = out.array("pack", FIXED[field.type])
             out.add(f"{buffer} += {packs}[len({values})](*{values})")
             return
-        if field.struct is not None and self.takes_rows(field):
+        if field.struct is not None and field.columns and self.message.kind == "response":
             row, offsets_in_row = self.row(field.struct)
             out.add(f"if type({values}) is not list and {values}.are_bytes:")
             out.add(f"    {buffer} += {values}.mirrored({row!r}, {offsets_in_row!r})")
@@ -205,10 +196,6 @@ class Encoding(CodecWriter):
             out.depth -= 1
             return
         self.each(field, values, buffer)
-
-    def takes_rows(self, field: Field) -> bool:
-        """Whether handlers may give an array as `Rows`."""
-        return (self.message.name, field.name) in ROWS
 
     def row(self, struct_: Struct) -> tuple[bytes, dict[str, int]]:
         """Return an element with defaults and empty strings, and where its numbers are."""

@@ -1,6 +1,6 @@
 """Plain rows: the elements of an array, while they are bytes of equal length.
 
-The elements of an array have equal lengths if all their fields are numbers. An OffsetDelete may name millions of
+The elements of an array have equal lengths if all their fields are numbers. A request may name millions of
 partitions: making an object of each takes most of the time of its decoding. Code that needs one field of all of them
 takes it by slices of the frame. A reader that knows nothing of this sees a sequence of objects, which are decoded when
 the first of them is read.

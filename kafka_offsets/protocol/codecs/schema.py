@@ -11,7 +11,8 @@ some free-standing messages. One field a line, nesting by indentation::
         name                         string   0-9
         topic_id                     uuid     10+
 
-A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [secret]  [tag N]  [= default]  [# meaning]``.
+A field line is ``name  type  [versions]  [options]  [= default]  [# meaning]``; the options are ``ignorable``,
+``columns``, ``inflexible``, ``secret`` and ``tag N``.
 Types are the scalars below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+``
 from a version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is
 declared by ``struct Name`` before the fields. Omitted versions are those of the enclosing struct. A free-standing
@@ -84,6 +85,7 @@ class Field:
     array     whether the field is a list of `type`
     versions  absolute: where the field exists
     nullable  versions in which it may be None
+    columns   whether handlers take this array of a request, or give it in a response, in columns: plain_rows.py
     tag       number of its tagged field, or None
     default   the value of an absent field: None means null, the struct itself means one with all defaults
     inflexible  keeps its two-byte length in flexible versions (only the client id of a request header)
@@ -97,6 +99,7 @@ class Field:
     versions: Versions
     nullable: Versions
     ignorable: bool
+    columns: bool
     tag: int | None
     inflexible: bool
     secret: bool
@@ -276,6 +279,7 @@ class _Parser:
             versions=versions,
             nullable=nullable,
             ignorable="ignorable" in options,
+            columns="columns" in options,
             tag=int(options["tag"]) if "tag" in options else None,
             inflexible="inflexible" in options,
             secret="secret" in options,
@@ -303,7 +307,7 @@ def _field_options(words: list[str]) -> dict[str, str]:
     options: dict[str, str] = {}
     options_left = iter(words)
     for word in options_left:
-        if word in ("ignorable", "inflexible", "secret"):
+        if word in ("ignorable", "columns", "inflexible", "secret"):
             options[word] = ""
         elif word == "tag":
             options["tag"] = next(options_left, "")

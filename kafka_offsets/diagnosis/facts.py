@@ -109,12 +109,12 @@ class Group:
     since_ms     of the state; None: not known
     delay_ms     for so long it waits for more members (group.initial.rebalance.delay.ms); None: it does not
     offsets      committed ones
-    held         partitions whose offset an open transaction has committed -> its producer id; -1: not known
+    held         partitions whose offset an open transaction has committed -> the ids of the producers that it may be of
     untold       partitions of which the coordinator does not tell whether they have an offset
     moved_back   commits that moved an offset back, since which nothing has passed the offset before
     last_left    the last member that left; None: not known
     unavailable  why nothing is known of it, such as that its coordinator loads
-    logs         of the moment at which it was read, where those of all groups are of several moments
+    logs, transactions  of the moment at which it was read; None: those of all facts, which are of one moment
     """
 
     group_id: str
@@ -125,13 +125,14 @@ class Group:
     since_ms: int | None = None
     delay_ms: int | None = None
     offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
-    held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    held: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     untold: Set[TopicPartition] = frozenset()
     moved_back: tuple[Back, ...] = ()
     last_left: Departed | None = None
     unavailable: str = ""
     exists: bool = True
-    logs: Mapping[TopicPartition, Log] = field(default_factory=dict)
+    logs: Mapping[TopicPartition, Log] | None = None
+    transactions: Sequence[Transaction] | None = None
 
     def __str__(self) -> str:
         return f"group {self.group_id!r}"
@@ -238,11 +239,19 @@ class Facts:
     asked: frozenset[str] = frozenset()
     others: Sequence[str] = ()
 
+    def log_of(self, group: Group, partition: TopicPartition) -> Log | None:
+        """Return the log of a partition at the moment at which a group was read; None: not known."""
+        log = (self.logs if group.logs is None else group.logs).get(partition)
+        return None if log is None or log.problem else log
+
+    def transactions_of(self, group: Group) -> Sequence[Transaction]:
+        """Return the transactions at the moment at which a group was read."""
+        return self.transactions if group.transactions is None else group.transactions
+
     def offsets_of(self, group: Group) -> Iterator[tuple[TopicPartition, Offset, Log]]:
         """Yield the committed offsets of a group whose logs are known."""
         for partition, entry in group.offsets.items():
-            log = group.logs.get(partition) or self.logs.get(partition)
-            if log is not None and not log.problem:
+            if (log := self.log_of(group, partition)) is not None:
                 yield partition, entry, log
 
     def is_settled(self, group: Group, now: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Positions, Transaction
 from kafka_offsets.diagnosis.findings import Finding, clock, counted, listed, of_group, place, span, when
@@ -82,12 +82,13 @@ def offsets_expired(facts: Facts, now: int) -> Iterator[Finding]:
 def offset_held(facts: Facts, now: int) -> Iterator[Finding]:
     """An open transaction has committed the offset of the partition."""
     for group in facts.groups:
-        for producer_id in dict.fromkeys(group.held.values()):
-            held = sorted(partition for partition, owner in group.held.items() if owner == producer_id)
-            if _is_overdue(facts, _of_producer(facts, producer_id), now):
+        for owners in dict.fromkeys(group.held.values()):
+            open_ones = [each for each in facts.transactions_of(group) if each.producer_id in owners]
+            held = sorted(partition for partition, ids in group.held.items() if ids == owners)
+            if whose := _waits_for(facts, open_ones, now):
                 said = f"the committed offset of {group} in {listed(map(place, held))} cannot be read"
-                whose = f"(UNSTABLE_OFFSET_COMMIT): {_transaction(facts, producer_id)} holds it"
-                yield of_group(group, f"{said} {whose}", *held)
+                holds = f"one of these holds it: {whose}" if len(open_ones) > 1 else f"{whose} holds it"
+                yield of_group(group, f"{said} (UNSTABLE_OFFSET_COMMIT): {holds}", *held)
 
 
 def lag_is_transaction(facts: Facts, now: int) -> Iterator[Finding]:
@@ -95,40 +96,29 @@ def lag_is_transaction(facts: Facts, now: int) -> Iterator[Finding]:
     for group, partition, entry, log in facts.behind():
         if log.stable is None or not log.stable <= min(entry.offset, log.end - 1):
             continue
-        owners = [
-            transaction
-            for transaction in facts.transactions
-            if transaction.is_open and partition in transaction.partitions
+        open_ones = [
+            each for each in facts.transactions_of(group) if each.is_open and partition in each.partitions
         ]
-        if owners and not any(_is_overdue(facts, owner, now) for owner in owners):
-            continue
-        held = listed(_transaction(facts, owner.producer_id) for owner in owners) or "an open transaction"
-        stops = f"a reader of committed records stops at {log.stable}, the last stable offset, for {held}"
-        lag = log.end - entry.offset
-        yield of_group(group, f"{group} lags by {lag} in {place(partition)}: {stops}", partition)
+        if held := _waits_for(facts, open_ones, now):
+            stops = f"a reader of committed records stops at {log.stable}, the last stable offset, for {held}"
+            lag = log.end - entry.offset
+            yield of_group(group, f"{group} lags by {lag} in {place(partition)}: {stops}", partition)
 
 
-def _is_overdue(facts: Facts, transaction: Transaction | None, now: int) -> bool:
-    """Whether a transaction has been open for long enough to explain a wait."""
-    if transaction is None or transaction.started_ms < 0:
-        return True
-    return facts.is_time_still or now - transaction.started_ms >= 1_000
+def _waits_for(facts: Facts, transactions: Sequence[Transaction], now: int) -> str:
+    """Name the transactions that a reader waits for; "" if each has just begun, as those do that end in a moment."""
+    is_overdue = [
+        facts.is_time_still or each.started_ms < 0 or now - each.started_ms >= 1_000 for each in transactions
+    ]
+    if transactions and not any(is_overdue):
+        return ""
+    return listed(map(_transaction, transactions)) or "an open transaction"
 
 
-def _of_producer(facts: Facts, producer_id: int) -> Transaction | None:
-    return next(
-        (transaction for transaction in facts.transactions if transaction.producer_id == producer_id), None
-    )
-
-
-def _transaction(facts: Facts, producer_id: int) -> str:
+def _transaction(transaction: Transaction) -> str:
     """Say whose transaction this is, since when it is open, and until when at most."""
-    transaction = _of_producer(facts, producer_id)
-    if transaction is None:
-        return "an open transaction" if producer_id < 0 else f"the transaction of producer {producer_id}"
-    said = (
-        f"the transaction of {transaction.transactional_id!r} (producer {producer_id}, {transaction.state})"
-    )
+    name, producer_id = transaction.transactional_id, transaction.producer_id
+    said = f"the transaction of {name!r} (producer {producer_id}, {transaction.state})"
     if transaction.started_ms < 0:
         return said
     end_ms = transaction.started_ms + transaction.timeout_ms
@@ -171,10 +161,7 @@ def transaction_hangs(facts: Facts, now: int) -> Iterator[Finding]:
             and transaction.timeout_ms
             and late_ms > 60_000
         ):
-            said = (
-                f"{_transaction(facts, transaction.producer_id)} should have ended "
-                f"{span(late_ms)} ago, by its timeout"
-            )
+            said = f"{_transaction(transaction)} should have ended {span(late_ms)} ago, by its timeout"
             yield Finding("", "transaction", transaction.transactional_id, said)
 
 
@@ -183,7 +170,7 @@ def not_fetched(facts: Facts, now: int) -> Iterator[Finding]:
     for group, member in _settled(facts, now):
         late, fetched = [], member.fetched
         for partition in member.partitions if member.positions is not None else ():
-            log, entry = facts.logs.get(partition), group.offsets.get(partition)
+            log, entry = facts.log_of(group, partition), group.offsets.get(partition)
             offset = -1 if entry is None else entry.offset
             if log is not None and partition not in fetched and max(log.start, offset) < log.readable:
                 late.append(partition)
@@ -221,7 +208,7 @@ def _owned_and_not_committed(facts: Facts) -> Iterator[Finding]:
                 partition: log.readable - log.start
                 for partition in member.partitions
                 if partition not in known_partitions
-                and (log := facts.logs.get(partition)) is not None
+                and (log := facts.log_of(group, partition)) is not None
                 and log.readable > log.start
             }
             if counts:
@@ -244,7 +231,7 @@ def began_at_the_end(facts: Facts, now: int) -> Iterator[Finding]:
         skipped = [
             (partition, log)
             for partition, position in group.uncommitted(member.fetched).items()
-            if (log := facts.logs.get(partition)) is not None and not log.problem
+            if (log := facts.log_of(group, partition)) is not None
             if position.first == position.last == log.end > log.start
         ]
         if skipped:

@@ -23,7 +23,6 @@ from kafka_offsets.client import acls as acl_requests
 from kafka_offsets.client.commits import check_places
 from kafka_offsets.clock import Clock
 from kafka_offsets.diagnosis.findings import Findings
-from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
@@ -362,12 +361,17 @@ class Broker(EmbeddedBroker):
 
     def _diagnosed(self, group: str | None, ask: Callable[[Callable[[BrokerCore], bool]], bool]) -> Findings:
         """Return what `why` does. `ask` runs a part of the gathering in the broker's thread."""
-        active = [] if self._faults is None else self._faults.active
         backs = facts.moves_back(() if self._recorder is None else self._recorder.requests(), group)
-        gathering = facts.Gathering(group, faults=active, backs=backs)
+        return self._gathered(ask, group, backs=backs).findings()
+
+    def _gathered(
+        self, ask: Callable[[Callable[[BrokerCore], bool]], bool], group: str | None = None, **given: Any
+    ) -> facts.Gathering:
+        active = [] if self._faults is None else self._faults.active
+        gathering = facts.Gathering(group, faults=active, **given)
         while ask(gathering.step):
             pass
-        return diagnose(gathering.facts(), self._call(lambda server: server.core.clock.now().wall_ms), group)
+        return gathering
 
     def _groups_in_parts(self, read: Callable[[BrokerCore, list[str]], list[T]]) -> list[T]:
         """Return what a function reads of all groups, some at a time: the broker serves its clients in between."""
@@ -534,8 +538,11 @@ class Broker(EmbeddedBroker):
         return self._recorder
 
     def describe(self) -> str:
-        """Return groups, members, assignments, offsets and lag as text, for debugging."""
-        return "\n".join(self._when_open(groups.describe_state))
+        """Return groups, members, assignments, offsets and lag as text, for debugging; the nodes of a cluster first."""
+        return "\n".join(self._described())
+
+    def _described(self, most: int | None = None) -> list[str]:
+        return self._when_open(lambda core: groups.describe_state(core, most))
 
     def report(self, event: int = 0, faults: Iterable["Fault"] = (), incident: int = 0) -> list[str]:
         """Return what a failed test shows: why, refused requests, the last ones, faults, and what the broker holds.
@@ -546,18 +553,12 @@ class Broker(EmbeddedBroker):
         RuntimeError without `record=True`.
         """
         recorded = self._recorded().requests(event)
-        active = [] if self._faults is None else self._faults.active
         backs = facts.moves_back(recorded)
-
-        def poll(core: BrokerCore) -> tuple[Findings, list[str]]:
-            """Diagnose and describe, in the broker's thread."""
-            gathered = facts.gather(core, faults=active, backs=backs, after=incident)
-            findings = diagnose(gathered, core.clock.now().wall_ms)
-            return findings, report.state_of(core, gathered, described)
-
         try:
-            described = self.describe().splitlines()
-            findings, state = self._when_open(poll)
+            gathering = self._gathered(self._when_open, backs=backs, after=incident)
+            findings, gathered = gathering.findings(), gathering.facts()
+            described = self._described(report.MOST_GROUPS)
+            state = self._when_open(lambda core: report.state_of(core, gathered, described))
         except RuntimeError as error:  # it has stopped, for example
             findings, state = Findings(), [f"state: not known: {error}"]
         return report.lines_of(findings, recorded, faults, state)

@@ -8,19 +8,28 @@ from typing import Any
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.clock import ManualClock
+from kafka_offsets.diagnosis.facts import Facts
 from kafka_offsets.diagnosis.findings import Findings
 from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.testing.server.consumption import Consumption, Observation
-from kafka_offsets.testing.server.facts import gather
+from kafka_offsets.testing.server.facts import Gathering
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.members import assignment, join_request
 from tests.drivers.shard import subscription
 
 PARTITIONS = 4
 _JOIN, _SYNC, _HEARTBEAT, _LEAVE, _FETCH, _PRODUCE = 3, 3, 3, 2, 11, 7
+
+
+def gather(core: Any, group: str | None = None, **given: Any) -> Facts:
+    """Return the facts of a broker at one moment."""
+    gathering = Gathering(group, **given)
+    while gathering.step(core):
+        pass
+    return gathering.facts()
 
 
 class Reader:

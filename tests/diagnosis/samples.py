@@ -130,7 +130,7 @@ SAMPLES: dict[str, Facts] = {
     "offset-moved-back": _group(
         moved_back=(Back(PLACE, 5, 2, "worker-1", NOW - 3000),), offsets={PLACE: Offset(2, NOW - 3000)}
     ),
-    "offset-held": _group(held={PLACE: 7}, transactions=(OPEN,)),
+    "offset-held": _group(held={PLACE: (7,)}, transactions=(OPEN,)),
     "lag-is-transaction": _group(Log(0, 9, 5), (OPEN,)),
     "transaction-hangs": replace(HEALTHY, transactions=[replace(OPEN, started_ms=NOW - 300_000)]),
     "transaction-timed-out": _incidents(
@@ -145,12 +145,11 @@ SAMPLES: dict[str, Facts] = {
     "never-committed": _reads(0, 5, offsets={}),
     "began-at-the-end": _reads(5, 5, offsets={}),
     "stuck-or-slow": _reads(0, 5, offsets={PLACE: _LATE}),
-    "topic-unsubscribed": _group(members=(replace(WORKER, topics=frozenset({"orders", "refunds"})),)),
+    "topic-unsubscribed": replace(
+        HEALTHY,
+        groups=[replace(STABLE, offsets={("invoices", 0): Offset(3, NOW - 60_000)})],
+        logs={("invoices", 0): Log(0, 9, 9)},
+    ),
     "empty-with-lag": _incidents(_REMOVED, group=GONE, logs={PLACE: Log(0, 9, 9)}),
     "members-without-partitions": _group(members=(WORKER, OTHER)),
 }
-SAMPLES["topic-unsubscribed"] = replace(
-    HEALTHY,
-    groups=[replace(STABLE, offsets={("invoices", 0): Offset(3, NOW - 60_000)})],
-    logs={("invoices", 0): Log(0, 9, 9)},
-)

@@ -12,7 +12,7 @@ from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.incidents import MOST, REFUSED, TIMED_OUT, Incidents
 from kafka_offsets.protocol import messages
-from kafka_offsets.testing.server.facts import gather
+from tests.diagnosis.histories import gather
 from tests.diagnosis.samples import NOW, SAMPLES
 from tests.drivers.core import CoreClient, make_core
 

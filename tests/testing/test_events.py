@@ -26,7 +26,7 @@ from kafka_offsets.testing import (
     record_produced,
     topic_created,
 )
-from kafka_offsets.testing.server.facts import gather
+from tests.diagnosis.histories import gather
 
 
 @pytest.fixture

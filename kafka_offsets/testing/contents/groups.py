@@ -359,11 +359,16 @@ def topic_summaries(core: BrokerCore) -> tuple[list[TopicSummary], dict[str, str
     return summaries, ends.unknown
 
 
-def describe_state(core: BrokerCore) -> list[str]:
-    """Return the groups, their members and their offsets as lines for a report."""
-    lines = []
+def describe_state(core: BrokerCore, most: int | None = None) -> list[str]:
+    """Return the groups, their members and their offsets as lines for a report.
+
+    most  the groups after so many lines are left out
+    """
+    lines: list[str] = []
     ends = _KnownEnds(core)
     for group_id in group_ids(core):
+        if most is not None and len(lines) >= most:
+            break
         view = _known_view(core, group_id)
         if view is None:
             continue

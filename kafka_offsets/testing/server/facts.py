@@ -34,6 +34,8 @@ from kafka_offsets.diagnosis.facts import (
     Position,
     Transaction,
 )
+from kafka_offsets.diagnosis.findings import Findings
+from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -92,7 +94,8 @@ class Gathering:
     faults  those of the test
     backs   what `moves_back` returns
     after   only incidents with a larger number
-    Each group is of one moment with its logs, and with the transactions that were open then.
+    Each group is of one moment with its logs, and with the transactions that were open then. The time is that at which
+    the first part began: what a member had not done then, it had not done for as long as its group is stable.
     """
 
     def __init__(
@@ -105,12 +108,13 @@ class Gathering:
     ) -> None:
         self._group, self._faults, self._backs, self._after = group, faults, backs, after
         self._known: Facts | None = None
+        self._began_ms = 0
         self._connections: list[object] = []
         self._left: list[str] = []
         self._read: dict[Reader, dict[TopicPartition, tuple[int, int]]] | None = None
         self._groups: list[Group] = []
         self._logs: dict[TopicPartition, Log] = {}
-        self._transactions: dict[str, Transaction] = {}
+        self._transactions: list[Transaction] = []
         self._topics: dict[str, int] = {}
 
     def step(self, core: BrokerCore) -> bool:
@@ -130,16 +134,15 @@ class Gathering:
             self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
             del self._left[:_GROUPS_AT_ONCE]
         if not self._left:
-            self._topics |= _counts(core)  # a topic that is new is not missed by its readers
+            self._topics = _counts(core)  # a topic that is new is not missed by its readers
+            self._transactions = list(_transactions(core))
         return bool(self._left)
 
     def _begin(self, core: BrokerCore) -> None:
         """Gather what is not of groups."""
         group, ids = self._group, group_ids(core)
+        self._began_ms = core.clock.now().wall_ms
         self._topics = _counts(core)
-        self._transactions = {
-            transaction.transactional_id: transaction for transaction in _transactions(core)
-        }
         lost = core.shards.lost_shards() if group is None else {}  # that of a group says so itself
         self._logs = {
             (OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()
@@ -163,35 +166,28 @@ class Gathering:
             partition: _log(core, partition) for topic in topics for partition in _places(self._topics, topic)
         }
         known_logs = {partition: log for partition, log in logs.items() if log is not None}
+        open_ones = list(_transactions(core, only_open=True))
         self._groups += [
-            _with_unread(core, group, known_logs)
+            replace(_with_unread(core, group, known_logs), transactions=open_ones)
             for group in groups
             if group.exists or self._group is not None
         ]
         self._logs |= known_logs
-        self._transactions |= {
-            transaction.transactional_id: transaction for transaction in _transactions(core, only_open=True)
-        }
 
     def facts(self) -> Facts:
         """Return what was gathered."""
         assert self._known is not None
-        transactions = list(self._transactions.values())
         return replace(
             self._known,
             groups=self._groups,
             topics=self._topics,
             logs=self._logs,
-            transactions=transactions,
+            transactions=self._transactions,
         )
 
-
-def gather(core: BrokerCore, group: str | None = None, **given: Any) -> Facts:
-    """Return the facts of a broker at one moment; see `Gathering`."""
-    gathering = Gathering(group, **given)
-    while gathering.step(core):
-        pass
-    return gathering.facts()
+    def findings(self) -> Findings:
+        """Diagnose what was gathered."""
+        return diagnose(self.facts(), self._began_ms, self._group)
 
 
 def _fault(fault: Any) -> Fault:
@@ -290,8 +286,10 @@ def _group(core: BrokerCore, group_id: str, backs: Sequence[Back], read: _Read) 
     group = shard.groups.get(group_id)
     offsets = {partition: _offset(entry) for partition, entry in core.shards.committed(group_id).items()}
     held = {
-        (key.topic, key.partition): producer_id
-        for producer_id, pending in shard.pending.items()
+        (key.topic, key.partition): (producer_id,)
+        for producer_id, pending in reversed(
+            shard.pending.items()
+        )  # of several the first one, open for longest
         for key in pending
         if key.group == group_id
     }

@@ -7,6 +7,7 @@ records, refusals of one kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from kafka_offsets.broker.core.core import BrokerCore
@@ -21,7 +22,10 @@ from kafka_offsets.testing.contents.groups import NoLeaderError, log_ends
 from kafka_offsets.testing.server.recording import RecordedRequest
 
 MOST_LINES = 60
-_MOST_FINDINGS, _MOST_REFUSED, _MOST_REQUESTS, _MOST_TOPICS, _MOST_GROUPS = 6, 8, 22, 5, 12
+_MOST_FINDINGS, _MOST_REFUSED, _MOST_REQUESTS, _MOST_TOPICS = 6, 8, 22, 5
+
+MOST_GROUPS = 12
+"""So many lines tell of nodes and groups."""
 
 _POLLED = frozenset({"DescribeCluster", "DescribeTopicPartitions", "ListOffsets", "Metadata"})
 """With these Spark asks for the ends of its topics, dozens of times a second."""
@@ -241,9 +245,9 @@ def state_of(core: BrokerCore, facts: Facts, groups: Sequence[str]) -> list[str]
 
     groups  the lines about groups, of `describe_state`
     """
-    lines = list(groups[:_MOST_GROUPS])
+    lines = list(groups[:MOST_GROUPS])
     lines += [line for group in facts.groups for line in _subscriptions(group)][:4]
-    lines += list(_topics(core, facts))[:_MOST_TOPICS]
+    lines += islice(_topics(core, facts), _MOST_TOPICS)
     lines += [
         f"transaction {transaction.transactional_id!r}: {transaction.state}, producer {transaction.producer_id}"
         + (

@@ -22,7 +22,7 @@ from kafka_offsets.diagnosis.findings import (
     when,
     who,
 )
-from kafka_offsets.errors import nearest_name
+from kafka_offsets.errors import nearest_name, unknown
 from kafka_offsets.incidents import LEFT, REBALANCE, REMOVED, REPLACED, WHY_REMOVED, Incident
 
 _REBALANCES, _REBALANCES_WITHIN_MS = 4, 30_000
@@ -49,8 +49,8 @@ def nobody_joined(facts: Facts, now: int) -> Iterator[Finding]:
             continue
         asked = [refusal for refusal in refused(facts) if refusal.text("group") == group.group_id]
         said = f"; {who(asked[-1])} was refused {when(asked[-1])}: {error_of(asked[-1])}" if asked else ""
-        near = nearest_name(group.group_id, [other for other in facts.others if other != group.group_id])
-        yield of_group(group, f"nobody has joined {group}{said}{near}")
+        others = [other for other in facts.others if other != group.group_id]
+        yield of_group(group, unknown("group", group.group_id, others, said))
 
 
 def empty_with_lag(facts: Facts, now: int) -> Iterator[Finding]:
@@ -84,11 +84,13 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
     }
     for name, incident in asked.items():
         if name and facts.topics is not None and name not in facts.topics and "," not in name:
-            near = nearest_name(name, facts.topics)
-            if not near and (incident.text("client"), incident.text("host")) in reading:
+            if (
+                not nearest_name(name, facts.topics)
+                and (incident.text("client"), incident.text("host")) in reading
+            ):
                 continue
-            sentence = f"topic {name} does not exist, and {who(incident)} asked for it {when(incident)}{near}"
-            yield Finding("", "topic", name, sentence)
+            asked_by = f", and {who(incident)} asked for it {when(incident)}"
+            yield Finding("", "topic", name, unknown("topic", name, facts.topics, asked_by))
 
 
 def creation_refused(facts: Facts, now: int) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from kafka_offsets.client import acls as acl_requests
 from kafka_offsets.client.commits import check_places
 from kafka_offsets.clock import Clock
 from kafka_offsets.diagnosis.findings import Findings
-from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.errors import ErrorCode, StorageError, unknown_partition
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
@@ -222,8 +222,9 @@ class Broker(EmbeddedBroker):
         """
         stored = self._when_open(lambda core: stored_records(core, topic, partition))
         if stored is None:
-            what = f"topic {topic!r}" if partition is None else f"partition {topic}-{partition}"
-            raise ValueError(f"there is no {what}")
+            raise ValueError(
+                unknown_partition(topic, partition or 0, self._when_open(groups.partition_counts))
+            )
         records = [record for partition_log in stored for record in read_all(*partition_log)]
         return chosen(records, filter_of(key, value, headers))
 
@@ -433,7 +434,8 @@ class Broker(EmbeddedBroker):
         instead = ""
         if not watch.done():
             instead = self._call(lambda server: _server(server).unwatch(watch, event))
-            instead += "".join(f"; why: {finding}" for finding in self._explained(event))
+            findings = [finding for finding in self._explained(event) if str(finding) != instead]
+            instead += "".join(f"; why: {finding}" for finding in findings)
         if watch.done():
             return watch.result()
         raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}{advice}")

@@ -243,7 +243,7 @@ def nobody_has_joined_and_a_name_is_near(at: Site) -> None:
     at.group += "s"
 
 
-@situation(nobody_joined="nobody has joined group ")
+@situation(nobody_joined=" does not exist")
 def a_group_is_deleted(at: Site) -> None:
     at.commit(0)
     at.admin.delete_consumer_groups([at.group])[at.group].result(30)

@@ -45,7 +45,7 @@ def broker() -> Iterator[Broker]:
 
 def test_nobody_joined_and_a_name_that_is_nearly_right(broker: Broker) -> None:
     broker.commit("billing", {("orders", 0): 0})
-    assert broker.why("biling")[0].sentence == "nobody has joined group 'biling'; did you mean billing?"
+    assert broker.why("biling")[0].sentence == "group 'biling' does not exist; did you mean billing?"
     assert not broker.why("billing")
 
 
@@ -169,6 +169,8 @@ def test_read_and_never_committed(broker: Broker) -> None:
         )
     )
     assert not broker.why("billing"), "it is too early to say so"
+    with pytest.raises(TimeoutError, match=r"now: group 'billing' has committed nothing$"):
+        broker.wait_for(committed("billing"), 0)
     sentence = next(each.sentence for each in found_at(broker, 9000) if each.name == "never-committed")
     assert "'w1' at 127.0.0.1 of group 'billing' has read orders-0 up to 2 and committed nothing" in sentence
     reader.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)

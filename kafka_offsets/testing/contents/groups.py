@@ -10,7 +10,7 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIO
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import StorageError, unknown
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
@@ -117,6 +117,23 @@ def group_ids(core: BrokerCore) -> list[str]:
         if not hosted.is_loading
         for group_id in hosted.shard.groups
     )
+
+
+def partition_counts(core: BrokerCore) -> dict[str, int]:
+    """Return the numbers of partitions of all topics that are known."""
+    counts = {}
+    for name in core.topics.names():
+        try:
+            topic = core.topics.get(name)
+        except NoLeaderError:
+            continue
+        counts[name] = 0 if topic is None else topic.partition_count
+    return counts
+
+
+def unknown_group(core: BrokerCore, group_id: str) -> str:
+    """Return that a group does not exist, with the most similar one that does."""
+    return unknown("group", group_id, group_ids(core))
 
 
 def group_view(core: BrokerCore, group_id: str) -> GroupView | None:

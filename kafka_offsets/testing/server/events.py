@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.client.commits import check_places
+from kafka_offsets.errors import unknown
 from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
 from kafka_offsets.testing.contents.groups import (
     GroupView,
@@ -22,6 +23,7 @@ from kafka_offsets.testing.contents.groups import (
     lag,
     log_ends,
     unassigned,
+    unknown_group,
 )
 from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server.consumption import Consumption, Observation
@@ -223,7 +225,11 @@ def _topic_consumed(
     def tell(core: BrokerCore) -> str:
         """Return the partitions that nobody fetches."""
         lacking = [f"{name}-{index}" for (name, index), offsets in fetched(core).items() if not offsets]
-        return f"nobody fetches {', '.join(lacking)}" if lacking else f"there is no topic {topic}"
+        return (
+            f"nobody fetches {', '.join(lacking)}"
+            if lacking
+            else unknown("topic", topic, core.topics.names())
+        )
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     by = "" if client_id is None else f" by {client_id!r}"
@@ -282,11 +288,11 @@ def committed(
         ]
         return None if behind else committed_offsets
 
-    expected_text = "an offset" if offsets is None else _names(offsets)
+    expected_text = "an offset" if offsets is None else _names(offsets) or "no offset"
     return Event(
         f"group {group!r} has committed {expected_text}",
         poll,
-        lambda core: _names(_offsets(core, group)),
+        lambda core: _describe_offsets(core, group),
         group,
     )
 
@@ -313,7 +319,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Top
             for (topic, index), count in lag(core, group, named).items()
             if count != 0
         )
-        return late or _names(_offsets(core, group))
+        return late or _describe_offsets(core, group)
 
     where = "" if named is None else f" in {', '.join(named)}"
     return Event(f"group {group!r} has caught up{where}", poll, tell, group)
@@ -357,10 +363,16 @@ def _offsets(core: BrokerCore, group: str) -> dict[TopicPartition, int]:
 
 
 def _names(offsets: Mapping[TopicPartition, int]) -> str:
-    text = ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
-    return text or "no offset"
+    return ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
+
+
+def _describe_offsets(core: BrokerCore, group: str) -> str:
+    offsets = _offsets(core, group)
+    if not offsets and group_view(core, group) is None:
+        return unknown_group(core, group)
+    return _names(offsets) or f"group {group!r} has committed nothing"
 
 
 def _describe(core: BrokerCore, group: str) -> str:
     view = group_view(core, group)
-    return "there is no such group" if view is None else f"{view}"
+    return unknown_group(core, group) if view is None else f"{view}"

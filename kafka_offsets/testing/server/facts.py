@@ -39,7 +39,7 @@ from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
+from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids, partition_counts
 from kafka_offsets.testing.contents.seeding import readable_batches
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 
@@ -134,7 +134,7 @@ class Gathering:
             self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
             del self._left[:_GROUPS_AT_ONCE]
         if not self._left:
-            self._topics = _counts(core)  # a topic that is new is not missed by its readers
+            self._topics = partition_counts(core)  # a topic that is new is not missed by its readers
             self._transactions = list(_transactions(core))
         return bool(self._left)
 
@@ -142,7 +142,7 @@ class Gathering:
         """Gather what is not of groups."""
         group, ids = self._group, group_ids(core)
         self._began_ms = core.clock.now().wall_ms
-        self._topics = _counts(core)
+        self._topics = partition_counts(core)
         lost = core.shards.lost_shards() if group is None else {}  # that of a group says so itself
         self._logs = {
             (OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()
@@ -193,17 +193,6 @@ class Gathering:
 def _fault(fault: Any) -> Fault:
     what = repr(fault).removeprefix("<fault ").removesuffix(">").rpartition(", struck")[0] or repr(fault)
     return Fault(what, fault.hits, getattr(fault, "group", None), getattr(fault, "topic", None))
-
-
-def _counts(core: BrokerCore) -> dict[str, int]:
-    counts = {}
-    for name in core.topics.names():
-        try:
-            topic = core.topics.get(name)
-        except NoLeaderError:
-            continue
-        counts[name] = 0 if topic is None else topic.partition_count
-    return counts
 
 
 def _places(counts: Mapping[str, int], topic: str) -> list[TopicPartition]:

@@ -36,10 +36,8 @@ WORKER = Member(
     "worker-1-id", "worker-1", "10.0.0.1", None, frozenset({"orders"}), "", (PLACE,), ("range",), 0, 45_000
 )
 OTHER = replace(WORKER, member_id="worker-2-id", client_id="worker-2", host="10.0.0.2", partitions=())
-STABLE = Group(
-    "billing", "classic", "Stable", 3, (WORKER,), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 1000)}
-)
-GONE = Group("billing", "classic", "Empty", 3, (), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 60_000)})
+STABLE = Group("billing", "Stable", (WORKER,), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 1000)})
+GONE = Group("billing", "Empty", (), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 60_000)})
 OPEN = Transaction("tx-1", 7, "Ongoing", NOW - 5000, 60_000, frozenset({PLACE}))
 LOG = Log(0, 5, 5)
 HEALTHY = Facts([STABLE], {"orders": 1}, {PLACE: LOG})

@@ -247,7 +247,7 @@ def test_stuck_and_slow_are_told_apart(broker: Broker) -> None:
     assert not broker.why("billing")
     (finding,) = found_at(broker, 60_000)
     assert finding.name == "stuck-or-slow"
-    assert "group 'billing' in orders-0: 2 records left; it is stuck: the last commit, 1, was 60 s ago" in (
+    assert "group 'billing' in orders-0: 2 records left; it is stuck: the last commit, 1, was 1 min ago" in (
         finding.sentence
     )
     reader.close()

@@ -40,9 +40,7 @@ def group_of(told: GroupFacts) -> Group:
     )
     return Group(
         told.group,
-        description.type,
         description.state,
-        -1 if description.epoch is None else description.epoch,
         members,
         offsets={partition: Offset(entry.offset) for partition, entry in committed.items()},
         untold=frozenset(told.refused),

@@ -192,7 +192,7 @@ class Gathering:
 
 def _fault(fault: Any) -> Fault:
     what = repr(fault).removeprefix("<fault ").removesuffix(">").rpartition(", struck")[0] or repr(fault)
-    return Fault(what, fault.hits, getattr(fault, "group", None), getattr(fault, "topic", None))
+    return Fault(what, fault.hits, getattr(fault, "group", None))
 
 
 def _places(counts: Mapping[str, int], topic: str) -> list[TopicPartition]:
@@ -325,9 +325,7 @@ def _classic(core: BrokerCore, group: ClassicGroup, fields: dict[str, Any], read
         ]
     return Group(
         group.group_id,
-        group.type_name,
         group.state.value,
-        group.generation,
         tuple(members),
         group.state_since_ms if group.state_since_ms >= 0 else None,
         max(group.join_due_ms - mono_ms, 0) if is_preparing and group.is_initial else None,
@@ -385,9 +383,7 @@ def _consumer(
     members = tuple(
         _consumer_member(core, group, member, timeout_ms, mono_ms, read) for member in group.members()
     )
-    return Group(
-        group.group_id, group.type_name, group.state.value, group.epoch, members, since_ms, None, **fields
-    )
+    return Group(group.group_id, group.state.value, members, since_ms, None, **fields)
 
 
 def _consumer_member(

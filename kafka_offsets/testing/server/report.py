@@ -12,8 +12,9 @@ from typing import Any
 
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.clock import duration_text
 from kafka_offsets.diagnosis.facts import Facts, Group, Member
-from kafka_offsets.diagnosis.findings import Finding, clock, listed, place, span
+from kafka_offsets.diagnosis.findings import Finding, clock, listed, place, transaction_text
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import REBALANCE, REMOVED
 from kafka_offsets.protocol.records import batch_headers
@@ -248,15 +249,7 @@ def state_of(core: BrokerCore, facts: Facts, groups: Sequence[str]) -> list[str]
     lines = list(groups[:MOST_GROUPS])
     lines += [line for group in facts.groups for line in _subscriptions(group)][:4]
     lines += islice(_topics(core, facts), _MOST_TOPICS)
-    lines += [
-        f"transaction {transaction.transactional_id!r}: {transaction.state}, producer {transaction.producer_id}"
-        + (
-            f", open since {clock(transaction.started_ms)}, for {span(transaction.timeout_ms)} at most"
-            if transaction.started_ms >= 0
-            else ""
-        )
-        for transaction in facts.transactions
-    ][:3]
+    lines += map(transaction_text, facts.transactions[:3])
     recent = [incident for incident in facts.incidents if incident.kind in (REBALANCE, REMOVED)]
     lines += [
         f"{clock(incident.last_ms)} group {incident.text('group')!r} "
@@ -293,4 +286,4 @@ def _topics(core: BrokerCore, facts: Facts) -> Iterator[str]:
         if topic is None or not ends:
             continue
         kept = topic.config.retention_ms
-        yield f"topic {name}: {listed(ends)}, kept {'for ever' if kept < 0 else span(kept)}"
+        yield f"topic {name}: {listed(ends)}, kept {'for ever' if kept < 0 else duration_text(kept)}"

@@ -34,7 +34,7 @@ CEILINGS = {
     "kafka_offsets/columns": 2540,
     "kafka_offsets/commands": 6760,
     "kafka_offsets/coordinator": 9520,
-    "kafka_offsets/diagnosis": 1340,
+    "kafka_offsets/diagnosis": 1200,
     "kafka_offsets/http": 2260,
     "kafka_offsets/inspect": 1960,
     "kafka_offsets/metadata": 2300,

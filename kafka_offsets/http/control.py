@@ -298,10 +298,9 @@ class ControlledBroker:
 
     def group(self, group: str) -> GroupView:
         """Return state, members and assignments of a group."""
-        view = self.broker.group(group)
-        if view is None:
-            raise NotFoundError(self.broker._when_open(lambda core: unknown_group(core, group)))
-        return view
+        if view := self.broker.group(group):
+            return view
+        raise NotFoundError(self.broker._when_open(lambda core: unknown_group(core, group)))
 
     def why(self, group: str | None = None) -> list[Finding]:
         """Return what is stuck, and what explains it, the most important first; nothing where all is well.

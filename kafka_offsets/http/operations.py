@@ -26,14 +26,7 @@ BROKER = "/brokers/{broker}"
 
 _READS = ("address_of", "committed", "consume_all", "describe", "lag", "metrics", "overview")
 _ASSERTS = ("assert_committed", "assert_lag", "assert_nothing_produced", "assert_produced")
-_CHANGES = (
-    "commit",
-    "compact",
-    "create_topic",
-    "expire_offsets",
-    "produce",
-    "set_quota",
-)
+_CHANGES = ("commit", "compact", "create_topic", "expire_offsets", "produce", "set_quota")
 _CLUSTER_READS = ("coordinator", "in_sync", "leader", "nodes")
 _CLUSTER_CHANGES = (
     "elect_preferred_leaders",

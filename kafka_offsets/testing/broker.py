@@ -358,18 +358,20 @@ class Broker(EmbeddedBroker):
         See docs/troubleshooting.md. What needs recorded requests, such as a commit that moved an offset back, is only
         known with `record=True`.
         """
-        return self._diagnosed(group, self._when_open)
-
-    def _diagnosed(self, group: str | None, ask: Callable[[Callable[[BrokerCore], bool]], bool]) -> Findings:
-        """Return what `why` does. `ask` runs a part of the gathering in the broker's thread."""
-        backs = facts.moves_back(() if self._recorder is None else self._recorder.requests(), group)
-        return self._gathered(ask, group, backs=backs).findings()
+        return self._gathered(self._when_open, group).findings()
 
     def _gathered(
-        self, ask: Callable[[Callable[[BrokerCore], bool]], bool], group: str | None = None, **given: Any
+        self,
+        ask: Callable[[Callable[[BrokerCore], bool]], bool],
+        group: str | None = None,
+        after: tuple[int, int] = (0, 0),
     ) -> facts.Gathering:
+        """Return the facts for a diagnosis; `ask` runs a part of the gathering in the broker's thread."""
+        event, incident = after
+        recorded = () if self._recorder is None else self._recorder.requests(event)
         active = [] if self._faults is None else self._faults.active
-        gathering = facts.Gathering(group, faults=active, **given)
+        backs = facts.moves_back(recorded, group)
+        gathering = facts.Gathering(group, faults=active, backs=backs, after=incident)
         while ask(gathering.step):
             pass
         return gathering
@@ -443,7 +445,7 @@ class Broker(EmbeddedBroker):
     def _explained(self, event: Event[Any]) -> Findings:
         """Return the first findings about what an event concerns; none while logs are opened."""
         try:
-            return Findings(self._diagnosed(event.group, self._read)[:_MOST_EXPLAINED])
+            return Findings(self._gathered(self._read, event.group).findings()[:_MOST_EXPLAINED])
         except LogLoadingError:
             return Findings()
 
@@ -555,9 +557,8 @@ class Broker(EmbeddedBroker):
         RuntimeError without `record=True`.
         """
         recorded = self._recorded().requests(event)
-        backs = facts.moves_back(recorded)
         try:
-            gathering = self._gathered(self._when_open, backs=backs, after=incident)
+            gathering = self._gathered(self._when_open, after=(event, incident))
             findings, gathered = gathering.findings(), gathering.facts()
             described = self._described(report.MOST_GROUPS)
             state = self._when_open(lambda core: report.state_of(core, gathered, described))

@@ -10,15 +10,11 @@ import pytest
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.client import commits
-from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.diagnosis.rules import diagnose
-from kafka_offsets.protocol import messages
-from kafka_offsets.testing import Broker
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
-from kafka_offsets.testing.server.facts import Gathering, moves_back
+from kafka_offsets.testing.server.facts import Gathering
 from tests.diagnosis.histories import Reader as Member
-from tests.diagnosis.histories import gather
+from tests.diagnosis.histories import gather, settle
 from tests.diagnosis.samples import SAMPLES
 from tests.drivers.core import CoreClient, make_core
 
@@ -33,14 +29,7 @@ def core() -> BrokerCore:
     core.responses.observer = Observation(consumption, core.topics.topic_name)
     topic_admin.create_topic(core.broker, "t", MEMBERS, {})
     readers = [Member(core, f"r{number}") for number in range(MEMBERS)]
-    while not all(reader.is_stable for reader in readers):
-        for reader in readers:
-            reader.client.turn()
-            reader.advance()
-        for reader in readers:
-            beat = messages.HeartbeatRequest("g", reader.generation, reader.member_id)
-            if reader.is_stable and reader.pinger.call(beat, 3).error_code:
-                reader.join()
+    settle(*readers)
     now = core.clock.now()
     group = core.broker.groups.runtime.shard_of("g", now).shard.groups["g"]
     client = CoreClient(core)
@@ -89,21 +78,3 @@ def test_no_part_of_a_diagnosis_keeps_the_clients_waiting(core: BrokerCore) -> N
         gc.enable()
         shares.append(max(took) / sum(took))
     assert min(shares) < 1 / 30, shares
-
-
-def test_of_a_recording_only_the_commits_of_a_group_are_decoded() -> None:
-    with Broker(record=True) as broker:
-        broker.create_topic("orders", 1)
-        with Connection(*parse_address(broker.bootstrap_servers)) as connection:
-            for group in ("billing", "other"):
-                for offset in (2, 1):
-                    connection.call(commits.request(group, {("orders", 0): offset}, {}), commits.VERSION)
-        recorded = broker.requests
-        (back,) = moves_back(recorded, "billing")["billing"]
-        assert (back.before, back.after) == (2, 1)
-        assert ["request" in vars(each) for each in recorded if each.api == "OffsetCommit"] == [
-            True,
-            True,
-            False,
-            False,
-        ]

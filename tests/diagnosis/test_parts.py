@@ -12,7 +12,7 @@ from kafka_offsets.testing import Broker
 from kafka_offsets.testing.server.consumption import Consumption, Observation
 from kafka_offsets.testing.server.facts import Gathering
 from kafka_offsets.testing.server.report import MOST_GROUPS
-from tests.diagnosis.histories import PARTITIONS, Reader
+from tests.diagnosis.histories import PARTITIONS, Reader, settle
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.transactions import Producer
 
@@ -75,9 +75,7 @@ def test_a_member_that_joined_since_the_fetches_were_gathered_does_fetch() -> No
     gathering = Gathering("g")
     assert gathering.step(core)
     reader = Reader(core, "a")
-    while not reader.is_stable:
-        reader.client.turn()
-        reader.advance()
+    settle(reader)
     reader.read()
     clock.advance(9000)
     assert not gathering.step(core)
@@ -89,23 +87,18 @@ def test_a_member_that_joined_since_the_fetches_were_gathered_does_fetch() -> No
 
 
 def test_the_report_of_a_test_is_gathered_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
+    calls: list[int] = []
     call, step = Broker._call, Gathering.step
-
-    def called(self: Broker, function: Any) -> Any:
-        steps.append(0)
-        return call(self, function)
+    monkeypatch.setattr(Broker, "_call", lambda self, function: (calls.append(0), call(self, function))[1])
 
     def stepped(self: Gathering, core: Any) -> bool:
-        steps[-1] += 1
+        calls[-1] += 1
         return step(self, core)
 
+    monkeypatch.setattr(Gathering, "step", stepped)
     with Broker(record=True) as broker:
         broker.create_topic("t", 1)
         for number in range(25):
             broker.commit(f"g{number:02}", {("t", 0): 0})
-        monkeypatch.setattr(Broker, "_call", called)
-        monkeypatch.setattr(Gathering, "step", stepped)
         assert sum("group 'g" in line for line in broker.report()) == MOST_GROUPS // 2
-        monkeypatch.undo()
-    assert (max(steps), sum(steps)) == (1, 4)
+    assert (max(calls), sum(calls)) == (1, 4)

@@ -31,6 +31,7 @@ def test_a_rule_finds_its_sample(name: str) -> None:
 def test_nothing_is_found_where_all_is_well() -> None:
     assert not diagnose(HEALTHY, NOW)
     assert not diagnose(HEALTHY, NOW + 3_600_000), "an idle group is none that is stuck"
+    assert not diagnose(replace(SAMPLES["only-markers"], asked=frozenset()), NOW), "nobody asks for the group"
 
 
 def test_only_findings_of_a_group_or_of_all_concern_it() -> None:
@@ -100,10 +101,6 @@ def test_the_page_has_the_sentence_the_cause_and_the_cure_of_each_rule(generated
             "",
         ]
     generated.check("docs/troubleshooting.md", "findings", "\n".join(lines))
-
-
-def test_the_place_of_the_sample_is_what_its_group_reads() -> None:
-    assert STABLE.owners.keys() == {PLACE}
 
 
 def test_partitions_that_are_unknown_for_one_reason_are_one_finding() -> None:

@@ -14,7 +14,6 @@ from kafka import KafkaConsumer
 
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.diagnosis.facts import Position
-from kafka_offsets.diagnosis.rules import RULES
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import (
     Broker,
@@ -464,10 +463,6 @@ def test_a_group_that_reads_and_commits_gives_no_finding(broker: Broker) -> None
     assert not broker.why()
 
 
-def test_the_rules_have_different_names() -> None:
-    assert len({rule.name for rule in RULES}) == len(RULES)
-
-
 def test_a_disk_that_refuses_does_not_hide_what_is_awaited() -> None:
     """The error of the disk was raised in place of TimeoutError and AssertionError."""
     with Broker(CONFIG, record=True) as broker:
@@ -489,19 +484,21 @@ def test_recorded_requests_are_decoded_beside_the_broker(
 ) -> None:
     """The commits of 10,000 requests kept its clients waiting for more than a second."""
     made, threads = messages.OffsetCommitRequest, set()
-    decoded = RecordedRequest.request
+    decoded, decoded_ones = RecordedRequest.request, set()
 
     def noted(self: RecordedRequest) -> Any:
         threads.add(threading.get_ident())
+        decoded_ones.add(self.number)
         return decoded.func(self)
 
     monkeypatch.setattr(RecordedRequest, "request", property(noted))
     with Connection(*parse_address(broker.bootstrap_servers)) as connection:
-        for offset in (5, 3):
+        for group, offset in (("other", 5), ("billing", 5), ("billing", 3)):
             topic = made.Topic("orders", partitions=[made.Partition(0, offset)])
-            connection.call(made("billing", topics=[topic]), 8)
+            connection.call(made(group, topics=[topic]), 8)
     broker.produce("orders", ["a"] * 9)
-    assert any(each.name == "offset-moved-back" for each in broker.why()), broker.why()
+    assert said(broker, "offset-moved-back")
+    assert len(decoded_ones) == 2, "those of the other group are not decoded"
     broker.report()
     assert threads == {threading.get_ident()}
 

@@ -367,10 +367,9 @@ def _names(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def _describe_offsets(core: BrokerCore, group: str) -> str:
-    offsets = _offsets(core, group)
-    if not offsets and group_view(core, group) is None:
-        return unknown_group(core, group)
-    return _names(offsets) or f"group {group!r} has committed nothing"
+    is_unknown = group_view(core, group) is None
+    nothing = unknown_group(core, group) if is_unknown else f"group {group!r} has committed nothing"
+    return _names(_offsets(core, group)) or nothing
 
 
 def _describe(core: BrokerCore, group: str) -> str:

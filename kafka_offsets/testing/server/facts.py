@@ -298,20 +298,15 @@ def _offset(entry: OffsetAndMetadata) -> Offset:
 
 def _last_left(core: BrokerCore, group_id: str) -> Departed | None:
     consumption = _consumption(core)
-    left = None if consumption is None else consumption.last_left.get(group_id)
-    if left is None:
+    if consumption is None or group_id not in consumption.last_left:
         return None
-    reader, read = left
-    return Departed(
-        str(reader), {partition: Position(first, last) for partition, (first, last) in read.items()}
-    )
+    reader, read = consumption.last_left[group_id]
+    return Departed(str(reader), {partition: Position(*ends) for partition, ends in read.items()})
 
 
 def _positions(read: _Read, client_id: str, host: str) -> dict[TopicPartition, Position] | None:
-    if read is None:
-        return None
-    ranges = read.get(Reader(client_id, host), {})
-    return {partition: Position(first, last) for partition, (first, last) in ranges.items()}
+    ranges = None if read is None else read.get(Reader(client_id, host), {})
+    return None if ranges is None else {partition: Position(*ends) for partition, ends in ranges.items()}
 
 
 def _classic(core: BrokerCore, group: ClassicGroup, fields: dict[str, Any], read: _Read) -> Group:

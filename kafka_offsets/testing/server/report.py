@@ -80,7 +80,7 @@ def _refused(requests: Sequence[RecordedRequest]) -> list[str]:
             alike.setdefault((request.client_id, request.api, *sorted(errors)), []).append(request)
     return [
         f"refused: {_line(repeated[-1])}"
-        + (f" ({len(repeated)} times from {_clock(repeated[0])})" if len(repeated) > 1 else "")
+        + (f" ({len(repeated)} times from {clock(repeated[0].wall_ms)})" if len(repeated) > 1 else "")
         for repeated in alike.values()
     ]
 
@@ -88,8 +88,6 @@ def _refused(requests: Sequence[RecordedRequest]) -> list[str]:
 def _folded(requests: Sequence[RecordedRequest]) -> list[str]:
     """Return a line for each request, or for each run of heartbeats and empty fetches of one client."""
     lines: list[str] = []
-    run: list[RecordedRequest] = []
-    left_out = 0
     kept = _without_polling(requests)
     before: dict[tuple[str, TopicPartition], int] = {}
     facts_of = {request.number: _facts(request, before) for request in requests}
@@ -109,9 +107,8 @@ def _folded(requests: Sequence[RecordedRequest]) -> list[str]:
         lines.append("; ".join(filter(None, (str(request), facts_of[request.number]))))
     for at, run in counts.items():
         if len(run) > 1:
-            lines[at] += f" ({len(run)} like it until {_clock(run[-1])})"
-    left_out = len(requests) - len(kept)
-    if left_out:
+            lines[at] += f" ({len(run)} like it until {clock(run[-1].wall_ms)})"
+    if left_out := len(requests) - len(kept):
         lines.insert(0, f"… {left_out} requests that their clients have repeated are omitted …")
     return lines
 
@@ -132,10 +129,6 @@ def _without_polling(requests: Sequence[RecordedRequest]) -> list[RecordedReques
 
 def _line(recorded: RecordedRequest) -> str:
     return "; ".join(filter(None, (str(recorded), _facts(recorded, {}))))
-
-
-def _clock(recorded: RecordedRequest) -> str:
-    return clock(recorded.wall_ms)
 
 
 def _facts(recorded: RecordedRequest, before: dict[tuple[str, TopicPartition], int]) -> str:

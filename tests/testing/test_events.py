@@ -155,6 +155,7 @@ def test_a_time_out_says_what_is_the_case_now(broker: Broker) -> None:
         (committed("billing", {("orders", 0): 9}), "has committed orders-0 at 9; now: orders-0 at 1"),
         (committed("nobody"), "has committed an offset; now: group 'nobody' does not exist"),
         (record_produced("orders", 0, count=2), "orders-0 holds 2 records; now: 1"),
+        (record_produced("order"), "now: topic order does not exist; did you mean orders\\?"),
         (caught_up("nobody"), "has caught up; now: group 'nobody' does not exist"),
         (caught_up("nobody", ["orders"]), "has caught up in orders; now: orders-0 with a lag of 1"),
         (caught_up("beyond"), "has caught up; now: orders-0 with a lag of -1"),

@@ -201,10 +201,11 @@ def _places(owned: Mapping[str, Collection[int]]) -> tuple[TopicPartition, ...]:
 
 def log_ends(core: BrokerCore, topic: str) -> dict[TopicPartition, tuple[int, int]]:
     """Return log start offset and high watermark of each partition of a topic; empty if there is no such topic."""
-    return {partition: _log_ends(core, partition) for partition in _partitions(core, topic)}
+    return {partition: _log_ends(core, partition) for partition in partitions_of(core, topic)}
 
 
-def _partitions(core: BrokerCore, topic: str) -> list[TopicPartition]:
+def partitions_of(core: BrokerCore, topic: str) -> list[TopicPartition]:
+    """Return the partitions of a topic; none if it does not exist."""
     known_topic = core.topics.get(topic)
     return [(topic, index) for index in range(0 if known_topic is None else known_topic.partition_count)]
 
@@ -230,7 +231,7 @@ class _KnownEnds:
         """Return `log_ends`, with None for partitions whose ends are not known."""
         if topic not in self._topics:
             self._topics[topic] = {
-                partition: self._read(partition) for partition in _partitions(self._core, topic)
+                partition: self._read(partition) for partition in partitions_of(self._core, topic)
             }
         return self._topics[topic]
 

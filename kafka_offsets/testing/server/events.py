@@ -22,6 +22,7 @@ from kafka_offsets.testing.contents.groups import (
     group_view,
     lag,
     log_ends,
+    partitions_of,
     unassigned,
     unknown_group,
 )
@@ -206,13 +207,8 @@ def _topic_consumed(
     topic: str, partition: int | None, client_id: str | None
 ) -> Event[dict[TopicPartition, int]]:
     def fetched(core: BrokerCore) -> dict[TopicPartition, list[int]]:
-        known_topic = core.topics.get(topic)
-        indexes = (
-            range(0 if known_topic is None else known_topic.partition_count)
-            if partition is None
-            else [partition]
-        )
-        return {(topic, index): _consumption(core).positions((topic, index), client_id) for index in indexes}
+        partitions = partitions_of(core, topic) if partition is None else [(topic, partition)]
+        return {each: _consumption(core).positions(each, client_id) for each in partitions}
 
     def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
         positions = fetched(core)
@@ -225,11 +221,7 @@ def _topic_consumed(
     def tell(core: BrokerCore) -> str:
         """Return the partitions that nobody fetches."""
         lacking = [f"{name}-{index}" for (name, index), offsets in fetched(core).items() if not offsets]
-        return (
-            f"nobody fetches {', '.join(lacking)}"
-            if lacking
-            else unknown("topic", topic, core.topics.names())
-        )
+        return _unknown_topic(core, topic) or f"nobody fetches {', '.join(lacking)}"
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     by = "" if client_id is None else f" by {client_id!r}"
@@ -341,7 +333,7 @@ def record_produced(topic: str, partition: int | None = None, *, count: int = 1)
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     what = f"{where} holds {count} record{'' if count == 1 else 's'}"
-    return Event(what, poll, lambda core: f"{number(core)}")
+    return Event(what, poll, lambda core: _unknown_topic(core, topic) or f"{number(core)}")
 
 
 def topic_created(topic: str) -> Event[int]:
@@ -356,6 +348,11 @@ def topic_created(topic: str) -> Event[int]:
         poll,
         lambda core: f"the topics {', '.join(core.topics.names()) or '(none)'}",
     )
+
+
+def _unknown_topic(core: BrokerCore, topic: str) -> str:
+    """Return that a topic does not exist, "" if it does."""
+    return "" if core.topics.get(topic) else unknown("topic", topic, core.topics.names())
 
 
 def _offsets(core: BrokerCore, group: str) -> dict[TopicPartition, int]:

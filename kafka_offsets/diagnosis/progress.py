@@ -92,6 +92,8 @@ def offset_held(facts: Facts, now: int) -> Iterator[Finding]:
             open_ones = [each for each in facts.transactions_of(group) if each.producer_id in owners]
             held = sorted(partition for partition, ids in group.held.items() if ids == owners)
             if whose := _waits_for(facts, open_ones, now):
+                if owners and not open_ones:  # nobody coordinates it now
+                    whose = f"the transaction of producer {owners[0]}"
                 said = f"the committed offset of {group} in {listed(map(place, held))} cannot be read"
                 holds = f"one of these holds it: {whose}" if len(open_ones) > 1 else f"{whose} holds it"
                 yield of_group(group, f"{said} (UNSTABLE_OFFSET_COMMIT): {holds}", *held)

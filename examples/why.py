@@ -2,7 +2,7 @@
 
 Prints:
 
-    nobody has joined group 'biling'; did you mean billing?
+    group 'biling' does not exist; did you mean billing?
     group 'billing' has committed 9 in orders-0, beyond the end 2, so it waits for 7 records that nobody has produced
     Reset the offsets; look at `auto.offset.reset` and the retention of the topic.
     []

@@ -314,3 +314,19 @@ def nearest_name(name: str, names: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def unknown(kind: str, name: str, names: Iterable[str], more: str = "") -> str:
+    """Return that a topic, group or transactional id does not exist, with the most similar name of those that do.
+
+    more  what else is so, said before that name
+    """
+    shown = name if kind == "topic" else repr(name)
+    return f"{kind} {shown} does not exist{more}{nearest_name(name, names)}"
+
+
+def unknown_partition(topic: str, index: int, counts: Mapping[str, int]) -> str:
+    """Return that a partition does not exist, or its topic; `counts` has the numbers of partitions by topic."""
+    if topic not in counts:
+        return unknown("topic", topic, counts)
+    return f"topic {topic} has no partition {index}: it has {counts[topic]}"

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "lag": set(),
     "terminal": set(),
     "incidents": set(),
-    "diagnosis": {"errors", "incidents"},
+    "diagnosis": {"clock", "errors", "incidents"},
     "logs": {"terminal"},
     "memory": set(),
     "schema_files": set(),

@@ -191,11 +191,6 @@ class Coordinator:
             raise RefusedError(f"group {self.group}", response.error_code)
         return classic_group(response)
 
-    def why_without_offsets(self) -> str:
-        """Return why nothing is committed, as a sentence: the group does not exist, or has no offsets."""
-        is_unknown = self.describe().state == "Dead"
-        return f"group {self.group} {'does not exist' if is_unknown else 'has committed nothing'}"
-
     def delete(self) -> None:
         """Delete the group with its offsets."""
 

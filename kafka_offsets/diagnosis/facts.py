@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from kafka_offsets.incidents import Incident
+from kafka_offsets.incidents import REFUSED, Incident
 
 TopicPartition = tuple[str, int]
 
 SETTLED_MS = 8_000
 """A group that is stable for so long has fetched, and committed once: clients do so every 5 s by default."""
+
+ASKED_WITHIN_MS = 60_000
+"""A client that asks in vain asks again: what it has not asked for so long, it asks no longer."""
 
 
 class Position(NamedTuple):
@@ -109,29 +112,28 @@ class Group:
     since_ms     of the state; None: not known
     delay_ms     for so long it waits for more members (group.initial.rebalance.delay.ms); None: it does not
     offsets      committed ones
-    held         partitions whose offset an open transaction has committed -> its producer id; -1: not known
+    held         partitions whose offset an open transaction has committed -> the ids of the producers that it may be of
     untold       partitions of which the coordinator does not tell whether they have an offset
     moved_back   commits that moved an offset back, since which nothing has passed the offset before
     last_left    the last member that left; None: not known
     unavailable  why nothing is known of it, such as that its coordinator loads
-    logs         of the moment at which it was read, where those of all groups are of several moments
+    logs, transactions  of the moment at which it was read; None: those of all facts, which are of one moment
     """
 
     group_id: str
-    type: str = "classic"
     state: str = ""
-    generation: int = -1
     members: tuple[Member, ...] = ()
     since_ms: int | None = None
     delay_ms: int | None = None
     offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
-    held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    held: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     untold: Set[TopicPartition] = frozenset()
     moved_back: tuple[Back, ...] = ()
     last_left: Departed | None = None
     unavailable: str = ""
     exists: bool = True
-    logs: Mapping[TopicPartition, Log] = field(default_factory=dict)
+    logs: Mapping[TopicPartition, Log] | None = None
+    transactions: Sequence[Transaction] | None = None
 
     def __str__(self) -> str:
         return f"group {self.group_id!r}"
@@ -139,21 +141,14 @@ class Group:
     @property
     def topics(self) -> frozenset[str] | None:
         """All topics that its members subscribe to; None: not known of each."""
-        names: set[str] = set()
-        for member in self.members:
-            if member.topics is None or member.pattern:
-                return None
-            names |= member.topics
-        return frozenset(names)
+        if any(member.topics is None or member.pattern for member in self.members):
+            return None
+        return frozenset().union(*(member.topics or () for member in self.members))
 
     def uncommitted(self, positions: Positions) -> dict[TopicPartition, Position]:
         """Return the positions where it has no offset, not in a transaction either."""
-        known_partitions = self.offsets.keys() | self.held.keys()
-        return {
-            partition: positions[partition]
-            for partition in sorted(positions)
-            if partition not in known_partitions
-        }
+        new = sorted(positions.keys() - self.offsets.keys() - self.held.keys())
+        return {partition: positions[partition] for partition in new}
 
     @property
     def owners(self) -> dict[TopicPartition, Member]:
@@ -166,14 +161,12 @@ class Log:
     """One partition: offsets of its log, if they are known.
 
     start, stable, end  log start offset, last stable offset (None: not known), high watermark
-    created_ms   when its topic was created; None: not known
     problem      why the rest is not known, such as that it has no leader
     """
 
     start: int = 0
     end: int = 0
     stable: int | None = None
-    created_ms: int | None = None
     problem: str = ""
 
     @property
@@ -214,7 +207,6 @@ class Fault(NamedTuple):
     what: str
     hits: int = 0
     group: str | None = None
-    topic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -238,11 +230,19 @@ class Facts:
     asked: frozenset[str] = frozenset()
     others: Sequence[str] = ()
 
+    def log_of(self, group: Group, partition: TopicPartition) -> Log | None:
+        """Return the log of a partition at the moment at which a group was read; None: not known."""
+        log = (self.logs if group.logs is None else group.logs).get(partition)
+        return None if log is None or log.problem else log
+
+    def transactions_of(self, group: Group) -> Sequence[Transaction]:
+        """Return the transactions at the moment at which a group was read."""
+        return self.transactions if group.transactions is None else group.transactions
+
     def offsets_of(self, group: Group) -> Iterator[tuple[TopicPartition, Offset, Log]]:
         """Yield the committed offsets of a group whose logs are known."""
         for partition, entry in group.offsets.items():
-            log = group.logs.get(partition) or self.logs.get(partition)
-            if log is not None and not log.problem:
+            if (log := self.log_of(group, partition)) is not None:
                 yield partition, entry, log
 
     def is_settled(self, group: Group, now: int) -> bool:
@@ -260,6 +260,16 @@ class Facts:
     @cached_property
     def _by_id(self) -> dict[str, Group]:
         return {group.group_id: group for group in self.groups}
+
+    def incidents_of(self, kind: str, after_ms: int = 0, **fields: str) -> list[Incident]:
+        """Return the incidents of a kind that happened after a time, with these fields."""
+        late = (each for each in self.incidents if each.kind == kind and each.last_ms > after_ms)
+        return [each for each in late if all(each.text(name) == text for name, text in fields.items())]
+
+    def refused(self, *errors: str, after_ms: int = 0, **fields: str) -> list[Incident]:
+        """Return the refused requests, or those with one of these errors."""
+        refusals = self.incidents_of(REFUSED, after_ms, **fields)
+        return [refusal for refusal in refusals if not errors or refusal.text("error") in errors]
 
     def group_of(self, incident: Incident) -> Group | None:
         """Return the group of an incident."""

@@ -6,13 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from kafka_offsets.diagnosis.facts import Facts, Group, TopicPartition
-from kafka_offsets.incidents import REFUSED, Incident
+from kafka_offsets.diagnosis.facts import Group, TopicPartition, Transaction
+from kafka_offsets.incidents import Incident
 
 _MOST_NAMED = 5
-
-ASKED_WITHIN_MS = 60_000
-"""A client that asks in vain asks again: what it has not asked for so long, it asks no longer."""
 
 
 class Finding(NamedTuple):
@@ -53,24 +50,16 @@ def of_group(group: Group, sentence: str, *partitions: TopicPartition) -> Findin
     return Finding("", "group", group.group_id, sentence, group=group.group_id, partitions=partitions)
 
 
-def refused(facts: Facts, *errors: str) -> list[Incident]:
-    """Return the refused requests, or those with one of these errors."""
-    return [
-        incident
-        for incident in facts.incidents
-        if incident.kind == REFUSED and (not errors or incident.text("error") in errors)
-    ]
-
-
 def of_client(incident: Incident, sentence: str) -> Finding:
     """Return a finding about the client of an incident."""
     group = incident.text("group") or None
     return Finding("", "client", incident.text("client") or incident.text("host"), sentence, group=group)
 
 
-def error_of(incident: Incident) -> str:
-    """Return the error of a refused request, with its message."""
-    return incident.text("error") + (f" ({incident.text('message')})" if incident.text("message") else "")
+def refusal_of(incident: Incident) -> str:
+    """Return when and with which error and message a request was refused: `at 08:10:36: INVALID_REQUEST`."""
+    message = f" ({incident.text('message')})" if incident.text("message") else ""
+    return f"{when(incident)}: {incident.text('error')}{message}"
 
 
 def is_member(group: Group, incident: Incident) -> bool:
@@ -87,12 +76,9 @@ def clock(wall_ms: int) -> str:
         return f"{wall_ms} ms"
 
 
-def span(ms: float) -> str:
-    """Return a span of time in words: 850 ms, 8 s, 3 min, 2 h, 8 days."""
-    for size, unit, most in ((1, "ms", 1000), (1000, "s", 120), (60_000, "min", 120), (3_600_000, "h", 48)):
-        if ms < most * size:
-            return f"{ms / size:.0f} {unit}"
-    return f"{ms / 86_400_000:.0f} days"
+def since(group: Group) -> str:
+    """Return since when a group has its state, as words that follow it; "" where that is not known."""
+    return "" if group.since_ms is None else f" since {clock(group.since_ms)}"
 
 
 def counted(count: int, noun: str) -> str:
@@ -123,3 +109,14 @@ def who(incident: Incident) -> str:
     """Return the client of an incident as a member is called."""
     client, host = incident.text("client"), incident.text("host")
     return f"{client!r} at {host}" if client and host else repr(client) if client else f"a client at {host}"
+
+
+def transaction_text(transaction: Transaction) -> str:
+    """Say whose transaction this is, since when it is open, and until when at most."""
+    name, producer_id = transaction.transactional_id, transaction.producer_id
+    said = f"the transaction of {name!r} (producer {producer_id}, {transaction.state})"
+    if transaction.started_ms < 0:
+        return said
+    end_ms = transaction.started_ms + transaction.timeout_ms
+    until = f", until {clock(end_ms)} at most" if transaction.timeout_ms else ""
+    return f"{said}, open since {clock(transaction.started_ms)}{until}"

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Positions, Transaction
-from kafka_offsets.diagnosis.findings import Finding, clock, counted, listed, of_group, place, span, when
+from kafka_offsets.clock import duration_text
+from kafka_offsets.diagnosis.facts import Facts, Group, Member, Positions, TopicPartition, Transaction
+from kafka_offsets.diagnosis.findings import (
+    Finding,
+    clock,
+    counted,
+    listed,
+    of_group,
+    place,
+    since,
+    transaction_text,
+    when,
+)
 from kafka_offsets.incidents import DELETED, EXPIRED, TIMED_OUT
 
 _SLOW_MS = 10_000
@@ -17,8 +28,8 @@ def partition_unknown(facts: Facts, now: int) -> Iterator[Finding]:
     alike: dict[tuple[str, str], list[str]] = {}
     for partition, log in facts.logs.items():
         if log.problem:
-            reason = log.problem.replace(place(partition), "it")
-            alike.setdefault((partition[0], reason), []).append(place(partition))
+            reason, name = log.problem.replace(place(partition), "it"), place(partition)
+            alike.setdefault((partition[0], reason), []).append(name)
     for (_, reason), names in alike.items():
         yield Finding("", "partition", names[0], f"{listed(names)}: {reason}")
 
@@ -39,23 +50,18 @@ def offset_outside(facts: Facts, now: int) -> Iterator[Finding]:
                 lost = counted(log.start - max(entry.offset, 0), "record")
                 why = f"before the log start {log.start}: {lost} were deleted before they were read"
                 yield of_group(group, f"{said}, {why}", partition)
-            elif entry.offset > log.end and (why := _why_beyond(facts, group, partition[0], entry, log)):
+            elif entry.offset > log.end and (
+                why := _why_beyond(facts, group, partition[0], entry.offset, log.end)
+            ):
                 yield of_group(group, f"{said}, beyond the end {log.end}{why}", partition)
 
 
-def _why_beyond(facts: Facts, group: Group, topic: str, entry: Offset, log: Log) -> str:
-    if log.created_ms is not None and entry.committed_ms is not None and entry.committed_ms < log.created_ms:
-        return f": the topic was created anew at {clock(log.created_ms)}, after the commit"
-    gone = [
-        incident
-        for incident in facts.incidents
-        if incident.kind == DELETED and incident.text("topic") == topic
-    ]
-    if gone:
+def _why_beyond(facts: Facts, group: Group, topic: str, offset: int, end: int) -> str:
+    if gone := facts.incidents_of(DELETED, topic=topic):
         return f": the topic was deleted at {clock(gone[-1].last_ms)} and created anew"
-    if not log.end and not group.members and group.group_id not in facts.asked:
+    if not end and not group.members and group.group_id not in facts.asked:
         return ""  # offsets of a topic without records, which nobody reads: a test has committed them
-    return f", so it waits for {counted(entry.offset - log.end, 'record')} that nobody has produced"
+    return f", so it waits for {counted(offset - end, 'record')} that nobody has produced"
 
 
 def offset_moved_back(facts: Facts, now: int) -> Iterator[Finding]:
@@ -72,9 +78,9 @@ def offset_moved_back(facts: Facts, now: int) -> Iterator[Finding]:
 
 def offsets_expired(facts: Facts, now: int) -> Iterator[Finding]:
     """The committed offsets of its group have expired."""
-    for incident in facts.incidents:
+    for incident in facts.incidents_of(EXPIRED):
         group = facts.group_of(incident)
-        if incident.kind == EXPIRED and group is not None and not group.offsets and not group.members:
+        if group is not None and not group.offsets and not group.members:
             why = "(offsets.retention.minutes): it begins where auto.offset.reset says"
             yield of_group(group, f"the offsets of {group} have expired {when(incident)} {why}")
 
@@ -82,12 +88,15 @@ def offsets_expired(facts: Facts, now: int) -> Iterator[Finding]:
 def offset_held(facts: Facts, now: int) -> Iterator[Finding]:
     """An open transaction has committed the offset of the partition."""
     for group in facts.groups:
-        for producer_id in dict.fromkeys(group.held.values()):
-            held = sorted(partition for partition, owner in group.held.items() if owner == producer_id)
-            if _is_overdue(facts, _of_producer(facts, producer_id), now):
+        for owners in dict.fromkeys(group.held.values()):
+            open_ones = [each for each in facts.transactions_of(group) if each.producer_id in owners]
+            held = sorted(partition for partition, ids in group.held.items() if ids == owners)
+            if whose := _waits_for(facts, open_ones, now):
+                if owners and not open_ones:  # nobody coordinates it now
+                    whose = f"the transaction of producer {owners[0]}"
                 said = f"the committed offset of {group} in {listed(map(place, held))} cannot be read"
-                whose = f"(UNSTABLE_OFFSET_COMMIT): {_transaction(facts, producer_id)} holds it"
-                yield of_group(group, f"{said} {whose}", *held)
+                holds = f"one of these holds it: {whose}" if len(open_ones) > 1 else f"{whose} holds it"
+                yield of_group(group, f"{said} (UNSTABLE_OFFSET_COMMIT): {holds}", *held)
 
 
 def lag_is_transaction(facts: Facts, now: int) -> Iterator[Finding]:
@@ -95,45 +104,23 @@ def lag_is_transaction(facts: Facts, now: int) -> Iterator[Finding]:
     for group, partition, entry, log in facts.behind():
         if log.stable is None or not log.stable <= min(entry.offset, log.end - 1):
             continue
-        owners = [
-            transaction
-            for transaction in facts.transactions
-            if transaction.is_open and partition in transaction.partitions
+        open_ones = [
+            each for each in facts.transactions_of(group) if each.is_open and partition in each.partitions
         ]
-        if owners and not any(_is_overdue(facts, owner, now) for owner in owners):
-            continue
-        held = listed(_transaction(facts, owner.producer_id) for owner in owners) or "an open transaction"
-        stops = f"a reader of committed records stops at {log.stable}, the last stable offset, for {held}"
-        lag = log.end - entry.offset
-        yield of_group(group, f"{group} lags by {lag} in {place(partition)}: {stops}", partition)
+        if held := _waits_for(facts, open_ones, now):
+            stops = f"a reader of committed records stops at {log.stable}, the last stable offset, for {held}"
+            lag = log.end - entry.offset
+            yield of_group(group, f"{group} lags by {lag} in {place(partition)}: {stops}", partition)
 
 
-def _is_overdue(facts: Facts, transaction: Transaction | None, now: int) -> bool:
-    """Whether a transaction has been open for long enough to explain a wait."""
-    if transaction is None or transaction.started_ms < 0:
-        return True
-    return facts.is_time_still or now - transaction.started_ms >= 1_000
-
-
-def _of_producer(facts: Facts, producer_id: int) -> Transaction | None:
-    return next(
-        (transaction for transaction in facts.transactions if transaction.producer_id == producer_id), None
-    )
-
-
-def _transaction(facts: Facts, producer_id: int) -> str:
-    """Say whose transaction this is, since when it is open, and until when at most."""
-    transaction = _of_producer(facts, producer_id)
-    if transaction is None:
-        return "an open transaction" if producer_id < 0 else f"the transaction of producer {producer_id}"
-    said = (
-        f"the transaction of {transaction.transactional_id!r} (producer {producer_id}, {transaction.state})"
-    )
-    if transaction.started_ms < 0:
-        return said
-    end_ms = transaction.started_ms + transaction.timeout_ms
-    until = f", until {clock(end_ms)} at most" if transaction.timeout_ms else ""
-    return f"{said}, open since {clock(transaction.started_ms)}{until}"
+def _waits_for(facts: Facts, transactions: Sequence[Transaction], now: int) -> str:
+    """Name the transactions that a reader waits for; "" if each has just begun, as those do that end in a moment."""
+    is_overdue = [
+        facts.is_time_still or each.started_ms < 0 or now - each.started_ms >= 1_000 for each in transactions
+    ]
+    if transactions and not any(is_overdue):
+        return ""
+    return listed(map(transaction_text, transactions)) or "an open transaction"
 
 
 def only_markers(facts: Facts, now: int) -> Iterator[Finding]:
@@ -148,92 +135,72 @@ def only_markers(facts: Facts, now: int) -> Iterator[Finding]:
 def transaction_timed_out(facts: Facts, now: int) -> Iterator[Finding]:
     """Its transaction was open for longer than its timeout, and was aborted."""
     current = {transaction.transactional_id: transaction for transaction in facts.transactions}
-    for incident in facts.incidents:
+    for incident in facts.incidents_of(TIMED_OUT):
         name, producer_id = incident.text("transactional_id"), incident.number("producer_id")
-        last_transaction = current.get(name)
-        is_over = last_transaction is not None and (
-            last_transaction.producer_id != producer_id or last_transaction.state in _BEGAN_ANEW
-        )
-        if incident.kind == TIMED_OUT and not is_over:
-            said = f"the transaction of {name!r} (producer {producer_id}) was aborted"
-            why = f"it was open for longer than its timeout, {span(incident.number('timeout_ms'))}"
+        last = current.get(name)
+        if last is None or (last.producer_id == producer_id and last.state not in _BEGAN_ANEW):
+            said = f"the transaction of {name!r} (producer {producer_id}) was aborted at {clock(incident.last_ms)}"
+            why = f"it was open for longer than its timeout, {duration_text(incident.number('timeout_ms'))}"
             hears = "its producer is fenced (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)"
-            yield Finding("", "transaction", name, f"{said} at {clock(incident.last_ms)}: {why}; {hears}")
+            yield Finding("", "transaction", name, f"{said}: {why}; {hears}")
 
 
 def transaction_hangs(facts: Facts, now: int) -> Iterator[Finding]:
     """A transaction is open beyond its timeout."""
     for transaction in facts.transactions:
         late_ms = now - transaction.started_ms - transaction.timeout_ms
-        if (
-            transaction.state == "Ongoing"
-            and transaction.started_ms >= 0
-            and transaction.timeout_ms
-            and late_ms > 60_000
-        ):
-            said = (
-                f"{_transaction(facts, transaction.producer_id)} should have ended "
-                f"{span(late_ms)} ago, by its timeout"
-            )
+        is_known = transaction.started_ms >= 0 and transaction.timeout_ms
+        if transaction.state == "Ongoing" and is_known and late_ms > 60_000:
+            ended = f"should have ended {duration_text(late_ms)} ago, by its timeout"
+            said = f"{transaction_text(transaction)} {ended}"
             yield Finding("", "transaction", transaction.transactional_id, said)
 
 
 def not_fetched(facts: Facts, now: int) -> Iterator[Finding]:
     """It has paused, or does not poll."""
     for group, member in _settled(facts, now):
-        late, fetched = [], member.fetched
-        for partition in member.partitions if member.positions is not None else ():
-            log, entry = facts.logs.get(partition), group.offsets.get(partition)
-            offset = -1 if entry is None else entry.offset
-            if log is not None and partition not in fetched and max(log.start, offset) < log.readable:
-                late.append(partition)
-        if late:
-            said = f"{listed(map(place, late))} since {clock(group.since_ms or 0)} and does not fetch"
+        unread = [] if member.positions is None else _with_records(facts, group, member)
+        if late := [partition for partition in unread if partition not in member.fetched]:
+            said = f"{listed(map(place, late))}{since(group)} and does not fetch"
             why = "it has paused, or does not poll"
             yield of_group(group, f"member {member} of {group} has {said}: {why}", *late)
+
+
+def _with_records(facts: Facts, group: Group, member: Member) -> dict[TopicPartition, int]:
+    """Return how many offsets of the partitions of a member its group has not passed, where there are any."""
+    counts = {}
+    for partition in member.partitions:
+        log, entry = facts.log_of(group, partition), group.offsets.get(partition)
+        if log is not None:
+            counts[partition] = log.readable - max(log.start, -1 if entry is None else entry.offset)
+    return {partition: count for partition, count in counts.items() if count > 0}
 
 
 def never_committed(facts: Facts, now: int) -> Iterator[Finding]:
     """The consumer commits nothing."""
     for group, member in _settled(facts, now):
         if read := _read(group, member.fetched):
-            since = f"committed nothing since {clock(group.since_ms or 0)}"
-            said = f"member {member} of {group} has read {listed(read.values())} and {since}"
-            yield of_group(group, said, *read)
-    for group in facts.groups:
-        left = group.last_left
-        if left is None or group.members or group.group_id not in facts.asked:
-            continue  # to read and not to commit may be meant
-        if read := _read(group, left.positions):
+            said = f"member {member} of {group} has read {listed(read.values())}"
+            yield of_group(group, f"{said} and committed nothing{since(group)}", *read)
+    for group in (each for each in facts.groups if each.group_id in facts.asked):
+        left = None if group.members else group.last_left  # to read and not to commit may be meant
+        if left is not None and (read := _read(group, left.positions)):
             said = f"{left.client} has read {listed(read.values())} as a member of {group} and left"
             yield of_group(group, f"{said}: it has committed nothing there", *read)
-    yield from _owned_and_not_committed(facts)
-
-
-def _owned_and_not_committed(facts: Facts) -> Iterator[Finding]:
-    """Yield partitions with records that are owned and have no offset, of asked groups of which no Fetch is known."""
-    for group in facts.groups:
-        if group.state != "Stable" or group.group_id not in facts.asked:
-            continue
-        known_partitions = group.offsets.keys() | group.held.keys() | group.untold
-        for member in (each for each in group.members if each.positions is None):
-            counts = {
-                partition: log.readable - log.start
-                for partition in member.partitions
-                if partition not in known_partitions
-                and (log := facts.logs.get(partition)) is not None
-                and log.readable > log.start
-            }
-            if counts:
+        known = group.offsets.keys() | group.held.keys() | group.untold
+        for member in group.members if group.state == "Stable" else ():
+            unread = _with_records(facts, group, member) if member.positions is None else {}
+            if counts := {partition: unread[partition] for partition in unread if partition not in known}:
                 said = f"{listed(map(place, counts))}, with {counted(sum(counts.values()), 'record')}"
                 yield of_group(group, f"{group} has committed nothing in {said}, owned by {member}", *counts)
 
 
-def _read(group: Group, positions: Positions) -> dict[tuple[str, int], str]:
+def _read(group: Group, positions: Positions) -> dict[TopicPartition, str]:
     """Return the partitions that somebody has read and that have no offset, each with how far."""
+    new = group.uncommitted(positions).items()
     return {
-        partition: f"{place(partition)} up to {position.last}"
-        for partition, position in group.uncommitted(positions).items()
+        each: f"{place(each)} up to {position.last}"
+        for each, position in new
         if position.last > position.first
     }
 
@@ -241,17 +208,17 @@ def _read(group: Group, positions: Positions) -> dict[tuple[str, int], str]:
 def began_at_the_end(facts: Facts, now: int) -> Iterator[Finding]:
     """It had no committed offset, and `auto.offset.reset` is latest."""
     for group, member in _settled(facts, now):
-        skipped = [
-            (partition, log)
+        skipped = {
+            partition: log
             for partition, position in group.uncommitted(member.fetched).items()
-            if (log := facts.logs.get(partition)) is not None and not log.problem
+            if (log := facts.log_of(group, partition)) is not None
             if position.first == position.last == log.end > log.start
-        ]
+        }
         if skipped:
-            said = listed(f"{place(partition)} at {log.end}, the end" for partition, log in skipped)
-            count = counted(sum(log.end - log.start for _, log in skipped), "record")
+            said = listed(f"{place(partition)} at {log.end}, the end" for partition, log in skipped.items())
+            count = counted(sum(log.end - log.start for log in skipped.values()), "record")
             why = f"had no committed offset and began to read {said}: it does not read the {count} before"
-            yield of_group(group, f"member {member} of {group} {why}", *dict(skipped))
+            yield of_group(group, f"member {member} of {group} {why}", *skipped)
 
 
 def stuck_or_slow(facts: Facts, now: int) -> Iterator[Finding]:
@@ -262,14 +229,14 @@ def stuck_or_slow(facts: Facts, now: int) -> Iterator[Finding]:
             position = fetched.get(partition)  # without one `not_fetched` says so
             if position is None or entry.committed_ms is None or entry.unread_ms is None:
                 continue
-            if not log.start <= entry.offset < log.readable:
+            waited_ms = now - max(entry.unread_ms, group.since_ms or 0)
+            if waited_ms < _SLOW_MS or not log.start <= entry.offset < log.readable:
                 continue
-            if now - max(entry.unread_ms, group.since_ms or 0) < _SLOW_MS:
-                continue
-            if (ago_ms := now - entry.committed_ms) < _SLOW_MS:
-                how = f"it is slow, not stuck: {member} committed {entry.offset} {span(ago_ms)} ago"
-            else:
-                last = f"the last commit, {entry.offset}, was {span(ago_ms)} ago"
+            ago_ms = now - entry.committed_ms
+            ago = f"{duration_text(max(ago_ms, 0))} ago"
+            how = f"it is slow, not stuck: {member} committed {entry.offset} {ago}"
+            if ago_ms >= _SLOW_MS:
+                last = f"the last commit, {entry.offset}, was {ago}"
                 how = f"it is stuck: {last}, and {member} has fetched up to {position.last}"
             left = counted(log.readable - entry.offset, "record")
             yield of_group(group, f"{group} in {place(partition)}: {left} left; {how}", partition)
@@ -288,13 +255,13 @@ def topic_unsubscribed(facts: Facts, now: int) -> Iterator[Finding]:
         topics = group.topics
         if group.state != "Stable" or topics is None or not any(member.topics for member in group.members):
             continue
-        lags = {
-            partition: log.end - max(entry.offset, log.start)
-            for partition, entry, log in facts.offsets_of(group)
-            if partition[0] not in topics and entry.offset < log.end
-        }
-        for topic in dict.fromkeys(name for name, _ in lags):
-            here = {partition: lag for partition, lag in lags.items() if partition[0] == topic}
+        lags: dict[str, dict[TopicPartition, int]] = {}
+        for partition, entry, log in facts.offsets_of(group):
+            if partition[0] not in topics and entry.offset < log.end:
+                lags.setdefault(partition[0], {})[partition] = log.end - max(entry.offset, log.start)
+        for topic, here in lags.items():
             said = f"{group} lags by {sum(here.values())} in {topic}, to which none of its"
-            who = f"{counted(len(group.members), 'member')} subscribes: they read {listed(sorted(topics))}"
-            yield of_group(group, f"{said} {who}", *here)
+            members = (
+                f"{counted(len(group.members), 'member')} subscribes: they read {listed(sorted(topics))}"
+            )
+            yield of_group(group, f"{said} {members}", *here)

@@ -14,7 +14,7 @@ import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http import HTTPStatus
@@ -125,16 +125,14 @@ class App:
             if not operation.in_loop:
                 return await asyncio.get_running_loop().run_in_executor(
                     self._waiting if operation.waits else self._threads,
-                    lambda: _success(
-                        operation, operation.run(self._control, broker, arguments), field, arguments
-                    ),
+                    lambda: _success(operation, operation.run(self._control, broker, arguments), field),
                 )
             result = operation.run(self._control, broker, arguments)
             if operation.waits:
                 result = await _while_connected(request, result)
             elif inspect.isawaitable(result):
                 result = await result
-            return _success(operation, result, field, arguments)
+            return _success(operation, result, field)
         finally:
             if operation.waits:
                 self._waits -= 1
@@ -303,11 +301,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _success(operation: Operation, result: Any, field: str | None, arguments: Mapping[str, Any]) -> Response:
+def _success(operation: Operation, result: Any, field: str | None) -> Response:
     """Return a result as an answer: as JSON, or one field of it as text."""
-    if result is None and operation.method == "GET":
-        named = " and ".join(f"{name} {value!r}" for name, value in arguments.items())
-        raise NotFoundError(f"there is no {named}")
     if field is not None:
         field_value = to_json(result)[field]
         return _text(

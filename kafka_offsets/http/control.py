@@ -24,9 +24,11 @@ from kafka_offsets.testing.broker_cluster import Cluster
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.contents.groups import (
     GroupSummary,
+    GroupView,
     TopicSummary,
     group_summaries,
     topic_summaries,
+    unknown_group,
 )
 from kafka_offsets.testing.faults.fault import Fault
 from kafka_offsets.testing.server.events import Event
@@ -293,6 +295,12 @@ class ControlledBroker:
         topics, unknown = self.broker._when_open(topic_summaries)
         summaries = self.broker._groups_in_parts(group_summaries)
         return SummaryView(topics, summaries, unknown)
+
+    def group(self, group: str) -> GroupView:
+        """Return state, members and assignments of a group."""
+        if view := self.broker.group(group):
+            return view
+        raise NotFoundError(self.broker._when_open(lambda core: unknown_group(core, group)))
 
     def why(self, group: str | None = None) -> list[Finding]:
         """Return what is stuck, and what explains it, the most important first; nothing where all is well.

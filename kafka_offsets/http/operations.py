@@ -24,16 +24,9 @@ from kafka_offsets.testing.server import events
 
 BROKER = "/brokers/{broker}"
 
-_READS = ("address_of", "committed", "consume_all", "describe", "group", "lag", "metrics", "overview")
+_READS = ("address_of", "committed", "consume_all", "describe", "lag", "metrics", "overview")
 _ASSERTS = ("assert_committed", "assert_lag", "assert_nothing_produced", "assert_produced")
-_CHANGES = (
-    "commit",
-    "compact",
-    "create_topic",
-    "expire_offsets",
-    "produce",
-    "set_quota",
-)
+_CHANGES = ("commit", "compact", "create_topic", "expire_offsets", "produce", "set_quota")
 _CLUSTER_READS = ("coordinator", "in_sync", "leader", "nodes")
 _CLUSTER_CHANGES = (
     "elect_preferred_leaders",
@@ -201,6 +194,7 @@ def _of_brokers() -> list[Operation]:
         *(_row("GET", name, getattr(Broker, name), broker) for name in _READS),
         *(_asserting(getattr(Broker, name)) for name in _ASSERTS),
         *(_row("POST", name, getattr(Broker, name), broker) for name in _CHANGES),
+        _row("GET", "group", ControlledBroker.group, itself),
         _row("GET", "summary", ControlledBroker.summary, itself),
         _row("GET", "why", ControlledBroker.why, itself),
         _row("GET", "requests", ControlledBroker.requests, itself),

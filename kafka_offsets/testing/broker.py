@@ -23,8 +23,7 @@ from kafka_offsets.client import acls as acl_requests
 from kafka_offsets.client.commits import check_places
 from kafka_offsets.clock import Clock
 from kafka_offsets.diagnosis.findings import Findings
-from kafka_offsets.diagnosis.rules import diagnose
-from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.errors import ErrorCode, StorageError, unknown_partition
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
@@ -223,8 +222,9 @@ class Broker(EmbeddedBroker):
         """
         stored = self._when_open(lambda core: stored_records(core, topic, partition))
         if stored is None:
-            what = f"topic {topic!r}" if partition is None else f"partition {topic}-{partition}"
-            raise ValueError(f"there is no {what}")
+            raise ValueError(
+                unknown_partition(topic, partition or 0, self._when_open(groups.partition_counts))
+            )
         records = [record for partition_log in stored for record in read_all(*partition_log)]
         return chosen(records, filter_of(key, value, headers))
 
@@ -358,16 +358,23 @@ class Broker(EmbeddedBroker):
         See docs/troubleshooting.md. What needs recorded requests, such as a commit that moved an offset back, is only
         known with `record=True`.
         """
-        return self._diagnosed(group, self._when_open)
+        return self._gathered(self._when_open, group).findings()
 
-    def _diagnosed(self, group: str | None, ask: Callable[[Callable[[BrokerCore], bool]], bool]) -> Findings:
-        """Return what `why` does. `ask` runs a part of the gathering in the broker's thread."""
+    def _gathered(
+        self,
+        ask: Callable[[Callable[[BrokerCore], bool]], bool],
+        group: str | None = None,
+        after: tuple[int, int] = (0, 0),
+    ) -> facts.Gathering:
+        """Return the facts for a diagnosis; `ask` runs a part of the gathering in the broker's thread."""
+        event, incident = after
+        recorded = () if self._recorder is None else self._recorder.requests(event)
         active = [] if self._faults is None else self._faults.active
-        backs = facts.moves_back(() if self._recorder is None else self._recorder.requests(), group)
-        gathering = facts.Gathering(group, faults=active, backs=backs)
+        backs = facts.moves_back(recorded, group)
+        gathering = facts.Gathering(group, faults=active, backs=backs, after=incident)
         while ask(gathering.step):
             pass
-        return diagnose(gathering.facts(), self._call(lambda server: server.core.clock.now().wall_ms), group)
+        return gathering
 
     def _groups_in_parts(self, read: Callable[[BrokerCore, list[str]], list[T]]) -> list[T]:
         """Return what a function reads of all groups, some at a time: the broker serves its clients in between."""
@@ -429,7 +436,8 @@ class Broker(EmbeddedBroker):
         instead = ""
         if not watch.done():
             instead = self._call(lambda server: _server(server).unwatch(watch, event))
-            instead += "".join(f"; why: {finding}" for finding in self._explained(event))
+            findings = [finding for finding in self._explained(event) if str(finding) != instead]
+            instead += "".join(f"; why: {finding}" for finding in findings)
         if watch.done():
             return watch.result()
         raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}{advice}")
@@ -437,7 +445,7 @@ class Broker(EmbeddedBroker):
     def _explained(self, event: Event[Any]) -> Findings:
         """Return the first findings about what an event concerns; none while logs are opened."""
         try:
-            return Findings(self._diagnosed(event.group, self._read)[:_MOST_EXPLAINED])
+            return Findings(self._gathered(self._read, event.group).findings()[:_MOST_EXPLAINED])
         except LogLoadingError:
             return Findings()
 
@@ -534,8 +542,11 @@ class Broker(EmbeddedBroker):
         return self._recorder
 
     def describe(self) -> str:
-        """Return groups, members, assignments, offsets and lag as text, for debugging."""
-        return "\n".join(self._when_open(groups.describe_state))
+        """Return groups, members, assignments, offsets and lag as text, for debugging; the nodes of a cluster first."""
+        return "\n".join(self._described())
+
+    def _described(self, most: int | None = None) -> list[str]:
+        return self._when_open(lambda core: groups.describe_state(core, most))
 
     def report(self, event: int = 0, faults: Iterable["Fault"] = (), incident: int = 0) -> list[str]:
         """Return what a failed test shows: why, refused requests, the last ones, faults, and what the broker holds.
@@ -546,18 +557,11 @@ class Broker(EmbeddedBroker):
         RuntimeError without `record=True`.
         """
         recorded = self._recorded().requests(event)
-        active = [] if self._faults is None else self._faults.active
-        backs = facts.moves_back(recorded)
-
-        def poll(core: BrokerCore) -> tuple[Findings, list[str]]:
-            """Diagnose and describe, in the broker's thread."""
-            gathered = facts.gather(core, faults=active, backs=backs, after=incident)
-            findings = diagnose(gathered, core.clock.now().wall_ms)
-            return findings, report.state_of(core, gathered, described)
-
         try:
-            described = self.describe().splitlines()
-            findings, state = self._when_open(poll)
+            gathering = self._gathered(self._when_open, after=(event, incident))
+            findings, gathered = gathering.findings(), gathering.facts()
+            described = self._described(report.MOST_GROUPS)
+            state = self._when_open(lambda core: report.state_of(core, gathered, described))
         except RuntimeError as error:  # it has stopped, for example
             findings, state = Findings(), [f"state: not known: {error}"]
         return report.lines_of(findings, recorded, faults, state)

@@ -261,8 +261,7 @@ class Cluster(Broker):
         """Delay what a node exchanges with other nodes, by so many milliseconds each way; 0 ends it."""
         self._in_cluster(lambda server: server.slow(node, ms))
 
-    def describe(self) -> str:
-        """Return nodes, groups, members, assignments, offsets and lag as text."""
+    def _described(self, most: int | None = None) -> list[str]:
         paused = self._in_cluster(
             lambda server: {cluster_node.node_id for cluster_node in server.servers if cluster_node.is_paused}
         )
@@ -270,7 +269,7 @@ class Cluster(Broker):
             f"node {node.id} {node.address}{_state(is_up=node.is_up, is_paused=node.id in paused)}"
             for node in self.nodes
         ]
-        return "\n".join([*nodes, super().describe()])
+        return [*nodes, *super()._described(most)]
 
     def _in_cluster(self, function: Callable[[ClusterServer], T]) -> T:
         return self._call(lambda server: function(_cluster(server)))

@@ -8,7 +8,7 @@ from kafka_offsets.broker.config.security_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.wire import responses
 from kafka_offsets.broker.wire.refused import NOTED
 from kafka_offsets.client.acls import VERSION, creation
-from kafka_offsets.incidents import LONGEST, MOST
+from kafka_offsets.incidents import LONGEST, MOST, REFUSED, TIMED_OUT, Incidents
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.testing import allow
@@ -81,3 +81,12 @@ def test_only_the_refused_ones_of_many_coordinators_are_kept() -> None:
     client.call(messages.FindCoordinatorRequest("secret"), 3)
     kept = list(client.core.responses.incidents)
     assert kept and {(each.text("group"), each.text("topic")) for each in kept} == {("secret", "")}
+
+
+def test_the_table_of_refusals_is_as_bounded_as_the_incidents() -> None:
+    kept = Incidents()
+    for number in range(3 * MOST):
+        kept.add(REFUSED, 0, api="Fetch", client=f"c{number}", error="TOPIC_AUTHORIZATION_FAILED")
+        kept.add(TIMED_OUT, 0, transactional_id=f"t{number}")
+    assert len(kept) == MOST
+    assert len(kept.refusals) == MOST // 2

@@ -609,4 +609,4 @@ def test_a_missing_topic_is_a_warning_once(make: Make, caplog: pytest.LogCapture
     reader.subscribe("nowhere", 0, 0)
     assert reader.poll(200) == []
     assert reader.poll(200) == []
-    assert caplog.messages == ["the topic nowhere does not exist"]
+    assert caplog.messages == ["topic nowhere does not exist"]

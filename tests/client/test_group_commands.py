@@ -160,7 +160,7 @@ def test_partitions_are_named_whole_topics_or_some(running: Broker, group: str, 
     assert moved(tell(*reset, "--topic", "orders:1,0")) == ["orders 0 40 100", "orders 1 0 0"]
     assert len(moved(tell(*reset, "--topic", "orders"))) == 3
     tell(*reset, "--topic", "orders:9", code=1)
-    assert tell.error == "kafka-offsets: topic orders has 3 partitions, and no partition 9\n"
+    assert tell.error == "kafka-offsets: topic orders has no partition 9: it has 3\n"
     tell(*reset, "--topic", "nothing", code=1)
     assert tell.error == "kafka-offsets: topic nothing does not exist\n"
 
@@ -194,7 +194,7 @@ def test_what_is_moved_otherwise_than_asked_is_said(group: str, tell: Told, tmp_
         ),
         (
             ("offsets", "reset", group, "--to-current", "--topic", "orders:2"),
-            f"group {group} has committed nothing, and the log end is taken, in orders-2 (0)",
+            f"group {group!r} has committed nothing, and the log end is taken, in orders-2 (0)",
         ),
     ]
     for words, said in cases:
@@ -216,7 +216,7 @@ def test_a_reset_of_a_group_that_does_not_exist_says_that_it_makes_it(
     wrong = f"{group}x"
     reset = "offsets", "reset", wrong, "--to-earliest", "--topic", "orders:0"
     tell(*reset)
-    unknown = f"kafka-offsets: group {wrong} does not exist; did you mean {group}?"
+    unknown = f"kafka-offsets: group {wrong!r} does not exist; did you mean {group}?"
     assert f"{unknown}; --execute makes it" in tell.error
     assert offsets(running, wrong) == {}
     tell(*reset, "--execute")
@@ -226,7 +226,7 @@ def test_a_reset_of_a_group_that_does_not_exist_says_that_it_makes_it(
     file = tmp_path / "offsets"
     file.write_text(f"{wrong}y,orders,0,0\n")
     tell("offsets", "import", file)
-    assert f"group {wrong}y does not exist; did you mean {wrong}?; --execute makes it" in tell.error
+    assert f"group '{wrong}y' does not exist; did you mean {wrong}?; --execute makes it" in tell.error
 
 
 def test_what_cannot_be_reset_is_reported(group: str, tell: Told) -> None:
@@ -296,7 +296,7 @@ def test_a_similar_topic_is_proposed(group: str, tell: Told) -> None:
     tell("groups", "reset", group, "--to-latest", "--topic", "ordres:0", code=1)
     assert tell.error == said
     tell("groups", "reset", group, "--to-latest", "--topic", "orders:7", code=1)
-    assert tell.error == "kafka-offsets: topic orders has 3 partitions, and no partition 7\n"
+    assert tell.error == "kafka-offsets: topic orders has no partition 7: it has 3\n"
 
 
 def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -565,7 +565,7 @@ def test_a_group_with_members_does_not_keep_the_others_from_being_moved(
 def test_a_similar_group_is_proposed(group: str, tell: Told) -> None:
     wrong = f"{group}x"
     tell("groups", "describe", wrong, code=1)
-    assert tell.error == f"kafka-offsets: group {wrong} does not exist; did you mean {group}?\n"
+    assert tell.error == f"kafka-offsets: group {wrong!r} does not exist; did you mean {group}?\n"
 
 
 # ---- lag ------------------------------------------------------------------------------------------------------
@@ -592,7 +592,7 @@ def test_the_lag_is_printed(group: str, tell: Told) -> None:
     assert rows[0][:7] in [line.split()[:7] for line in tell("lag", "--by", "partition")]
     assert [json.loads(line)["lag"] for line in tell("lag", "--group", group, "--json")] == [60, 0]
     assert tell("lag", "nobody", code=1) == []
-    assert tell.error == "kafka-offsets: group nobody does not exist\n"
+    assert tell.error == "kafka-offsets: group 'nobody' does not exist\n"
 
 
 def test_the_lag_is_watched_with_its_changes(
@@ -851,7 +851,7 @@ def test_the_timeout_ends_the_wait_for_a_silent_broker(
 )
 def test_a_group_that_does_not_exist_is_an_error(tell: Told, words: tuple[str, ...]) -> None:
     assert tell(*words, code=1) == []
-    assert tell.error == "kafka-offsets: group nobody does not exist\n"
+    assert tell.error == "kafka-offsets: group 'nobody' does not exist\n"
 
 
 @pytest.mark.parametrize(
@@ -872,7 +872,7 @@ def test_a_group_without_committed_offsets_is_an_error(
         assert tell(*words, "idle", code=1) == []
     finally:
         joined.connection.close()
-    assert tell.error == "kafka-offsets: group idle has committed nothing\n"
+    assert tell.error == "kafka-offsets: group 'idle' has committed nothing\n"
 
 
 def test_export_of_all_groups_succeeds_where_one_has_no_committed_offsets(
@@ -884,7 +884,7 @@ def test_export_of_all_groups_succeeds_where_one_has_no_committed_offsets(
         assert '"left","orders",0,1' in tell("offsets", "export", "--all-groups", code=0)
     finally:
         joined.connection.close()
-    assert "kafka-offsets: group idle has committed nothing\n" in tell.error
+    assert "kafka-offsets: group 'idle' has committed nothing\n" in tell.error
 
 
 def test_a_group_may_have_offsets_of_a_deleted_topic(tell: Told, running: Broker) -> None:
@@ -907,4 +907,4 @@ def test_offsets_and_groups_are_deleted(running: Broker, group: str, tell: Told)
     tell("groups", "delete", group)
     assert offsets(running, group) == {}
     tell("groups", "delete", group, code=1)
-    assert tell.error.startswith(f"kafka-offsets: group {group} does not exist")
+    assert tell.error.startswith(f"kafka-offsets: group {group!r} does not exist")

@@ -56,7 +56,7 @@ def test_a_partition_that_is_not_committed_is_named(
 ) -> None:
     code, out, said = run(broker, capsys, "commit", "billing", "orders:0=1", "orders:3=1")
     assert (code, out) == (1, "")
-    assert said == "kafka-offsets: topic orders has 3 partitions, and no partition 3\n"
+    assert said == "kafka-offsets: topic orders has no partition 3: it has 3\n"
     assert offsets_of(broker) == {("orders", 0): 1}
 
 

@@ -150,7 +150,7 @@ def test_a_group_without_anything_to_show_is_an_error(
         made = messages.DeleteTopicsRequest
         assert not connection.call(made(topic_names=["gone"], timeout_ms=1000), 3).responses[0].error_code
     rows, error = printed(broker, capsys, "lag", "left", code=1)
-    assert rows == [] and "group left" in error
+    assert rows == [] and "group 'left'" in error
 
 
 def test_a_sum_is_that_of_what_can_be_read(rng: random.Random) -> None:

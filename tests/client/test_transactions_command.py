@@ -143,12 +143,12 @@ def test_a_hanging_transaction_is_found_and_aborted(
 def test_what_is_wrong_is_said(broker: Broker, tell: Told) -> None:
     Producer(broker, "billing").connection.close()
     tell("describe", "--transactional-id", "biling", code=1)
-    assert tell.error == "kafka-offsets: transactional id biling does not exist; did you mean billing?\n"
+    assert tell.error == "kafka-offsets: transactional id 'biling' does not exist; did you mean billing?\n"
     for words in (("find-hanging",), ("describe-producers", "--partition", "0")):
         tell(*words, "--topic", "ordres", code=1)
         assert tell.error.endswith("topic ordres does not exist; did you mean orders?\n")
     tell("describe-producers", "--topic", "orders", "--partition", "3", code=1)
-    assert "topic orders has 1 partitions, and no partition 3" in tell.error
+    assert "topic orders has no partition 3: it has 1" in tell.error
     tell("abort", "--topic", "orders", "--partition", "0", code=cli.CANNOT)
     assert "abort needs --start-offset" in tell.error
     tell("abort", "--topic", "orders", "--partition", "0", "--producer-id", "1", code=cli.CANNOT)

@@ -8,19 +8,29 @@ from typing import Any
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.clock import ManualClock
+from kafka_offsets.diagnosis.facts import Facts
 from kafka_offsets.diagnosis.findings import Findings
 from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.testing.server.consumption import Consumption, Observation
-from kafka_offsets.testing.server.facts import gather
+from kafka_offsets.testing.server.facts import Gathering
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.members import assignment, join_request
 from tests.drivers.shard import subscription
+from tests.drivers.transactions import fetch_request
 
 PARTITIONS = 4
 _JOIN, _SYNC, _HEARTBEAT, _LEAVE, _FETCH, _PRODUCE = 3, 3, 3, 2, 11, 7
+
+
+def gather(core: Any, group: str | None = None, **given: Any) -> Facts:
+    """Return the facts of a broker at one moment."""
+    gathering = Gathering(group, **given)
+    while gathering.step(core):
+        pass
+    return gathering.facts()
 
 
 class Reader:
@@ -48,10 +58,9 @@ class Reader:
                 self.member_id, self.generation = answer.member_id, answer.generation_id
                 self.client.send((self._sync(answer), _SYNC))
             else:
-                found = messages.decode(messages.ConsumerProtocolAssignment, bytes(answer.assignment), 0, 2)[
-                    0
-                ]
-                self.owned = [index for topic in found.assigned_partitions for index in topic.partitions]
+                data = bytes(answer.assignment)
+                given, _ = messages.decode(messages.ConsumerProtocolAssignment, data, 0, 2)
+                self.owned = [index for topic in given.assigned_partitions for index in topic.partitions]
                 committed = self.client.committed("g")
                 self.positions = {index: max(committed.get(("t", index), 0), 0) for index in self.owned}
                 self.is_stable = True
@@ -85,23 +94,27 @@ class Reader:
         assert not any(self.pinger.commit("g", offsets, **fields).values())
 
     def read(self) -> None:
-        made = messages.FetchRequest
-        asked = [
-            made.FetchPartition(index, fetch_offset=self.positions[index], partition_max_bytes=1 << 20)
-            for index in self.owned
-        ]
-        request = made(
-            max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[made.FetchTopic("t", partitions=asked)]
-        )
-        for part in (
-            part for topic in self.pinger.call(request, _FETCH).responses for part in topic.partitions
-        ):
+        for index in self.owned:
+            request = fetch_request("t", self.positions[index], partition=index)
+            (part,) = self.pinger.call(request, _FETCH).responses[0].partitions
             assert not part.error_code
-            self.positions[part.partition_index] = part.high_watermark
+            self.positions[index] = part.high_watermark
 
     def leave(self) -> None:
         self.commit()
         self.pinger.call(messages.LeaveGroupRequest("g", self.member_id), _LEAVE)
+
+
+def settle(*readers: Reader) -> None:
+    """Let readers join until all of them have their assignment."""
+    while not all(reader.is_stable for reader in readers):
+        for reader in readers:
+            reader.client.turn()
+            reader.advance()
+        for reader in readers:
+            beat = messages.HeartbeatRequest("g", reader.generation, reader.member_id)
+            if reader.is_stable and reader.pinger.call(beat, _HEARTBEAT).error_code:
+                reader.join()
 
 
 def history(seed: int, steps: int = 40) -> Findings:
@@ -127,10 +140,8 @@ def history(seed: int, steps: int = 40) -> Findings:
                 reader.advance()
         for reader in readers:
             reader.beat()
-        now = clock.now().wall_ms
         facts = replace(gather(core), is_time_still=False)
-        found = diagnose(facts, now)
-        if found:
+        if found := diagnose(facts, clock.now().wall_ms):
             return found
     return Findings()
 

@@ -36,10 +36,8 @@ WORKER = Member(
     "worker-1-id", "worker-1", "10.0.0.1", None, frozenset({"orders"}), "", (PLACE,), ("range",), 0, 45_000
 )
 OTHER = replace(WORKER, member_id="worker-2-id", client_id="worker-2", host="10.0.0.2", partitions=())
-STABLE = Group(
-    "billing", "classic", "Stable", 3, (WORKER,), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 1000)}
-)
-GONE = Group("billing", "classic", "Empty", 3, (), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 60_000)})
+STABLE = Group("billing", "Stable", (WORKER,), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 1000)})
+GONE = Group("billing", "Empty", (), NOW - 20_000, offsets={PLACE: Offset(5, NOW - 60_000)})
 OPEN = Transaction("tx-1", 7, "Ongoing", NOW - 5000, 60_000, frozenset({PLACE}))
 LOG = Log(0, 5, 5)
 HEALTHY = Facts([STABLE], {"orders": 1}, {PLACE: LOG})
@@ -130,7 +128,7 @@ SAMPLES: dict[str, Facts] = {
     "offset-moved-back": _group(
         moved_back=(Back(PLACE, 5, 2, "worker-1", NOW - 3000),), offsets={PLACE: Offset(2, NOW - 3000)}
     ),
-    "offset-held": _group(held={PLACE: 7}, transactions=(OPEN,)),
+    "offset-held": _group(held={PLACE: (7,)}, transactions=(OPEN,)),
     "lag-is-transaction": _group(Log(0, 9, 5), (OPEN,)),
     "transaction-hangs": replace(HEALTHY, transactions=[replace(OPEN, started_ms=NOW - 300_000)]),
     "transaction-timed-out": _incidents(
@@ -145,12 +143,11 @@ SAMPLES: dict[str, Facts] = {
     "never-committed": _reads(0, 5, offsets={}),
     "began-at-the-end": _reads(5, 5, offsets={}),
     "stuck-or-slow": _reads(0, 5, offsets={PLACE: _LATE}),
-    "topic-unsubscribed": _group(members=(replace(WORKER, topics=frozenset({"orders", "refunds"})),)),
+    "topic-unsubscribed": replace(
+        HEALTHY,
+        groups=[replace(STABLE, offsets={("invoices", 0): Offset(3, NOW - 60_000)})],
+        logs={("invoices", 0): Log(0, 9, 9)},
+    ),
     "empty-with-lag": _incidents(_REMOVED, group=GONE, logs={PLACE: Log(0, 9, 9)}),
     "members-without-partitions": _group(members=(WORKER, OTHER)),
 }
-SAMPLES["topic-unsubscribed"] = replace(
-    HEALTHY,
-    groups=[replace(STABLE, offsets={("invoices", 0): Offset(3, NOW - 60_000)})],
-    logs={("invoices", 0): Log(0, 9, 9)},
-)

@@ -10,13 +10,11 @@ from kafka_offsets.broker.api.commit_shapes import CommitShapes
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.incidents import MOST, REFUSED, TIMED_OUT, Incidents
-from kafka_offsets.protocol import messages
-from kafka_offsets.testing.server.facts import gather
+from kafka_offsets.incidents import FENCED, REFUSED, Incidents
+from tests.diagnosis.histories import gather
 from tests.diagnosis.samples import NOW, SAMPLES
 from tests.drivers.core import CoreClient, make_core
-
-_INIT, _ADD, _END = 2, 3, 3
+from tests.drivers.transactions import Producer
 
 
 def names(client: CoreClient) -> list[str]:
@@ -30,26 +28,14 @@ def client() -> CoreClient:
     return CoreClient(core, "a")
 
 
-def begin(client: CoreClient, timeout_ms: int = 10_000) -> tuple[int, int]:
-    """Begin a transaction; return id and epoch of its producer."""
-    asked = messages.InitProducerIdRequest("tx", timeout_ms)
-    made = client.call(asked, _INIT)
-    if made.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:  # that of the producer before is being aborted
-        client.turn()
-        made = client.call(asked, _INIT)
-    assert made.error_code == 0
-    topic = messages.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic("t", [0])
-    found = client.call(
-        messages.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="tx",
-            v3_and_below_producer_id=made.producer_id,
-            v3_and_below_producer_epoch=made.producer_epoch,
-            v3_and_below_topics=[topic],
-        ),
-        _ADD,
-    )
-    assert not found.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-    return made.producer_id, made.producer_epoch
+def begin(client: CoreClient, timeout_ms: int = 10_000) -> Producer:
+    """Begin a transaction."""
+    producer = Producer(client.core, "tx")
+    producer.client = client
+    while producer.init(timeout_ms) == ErrorCode.CONCURRENT_TRANSACTIONS:
+        client.turn()  # the transaction before is being aborted
+    assert not producer.produce("t", b"x")
+    return producer
 
 
 def test_a_commit_that_succeeds_ends_what_was_refused_to_its_client(client: CoreClient) -> None:
@@ -91,10 +77,9 @@ def test_commits_of_a_known_shape_stay_ones_while_a_client_is_refused(
 
 
 def test_a_producer_that_begins_anew_is_fenced_no_longer(client: CoreClient) -> None:
-    producer_id, epoch = begin(client)
+    producer = begin(client)
     begin(CoreClient(client.core, "b"))
-    ended = client.call(messages.EndTxnRequest("tx", producer_id, epoch, True), _END)
-    assert ErrorCode(ended.error_code).name in ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
+    assert ErrorCode(producer.end(committed=True)).name in FENCED
     assert "producer-fenced" in names(client)
     begin(CoreClient(client.core, "c"))
     assert "producer-fenced" in names(client), "the one that is fenced has not begun anew"
@@ -107,8 +92,7 @@ def test_a_transaction_that_timed_out_is_over_when_its_producer_begins_anew(clie
     client.core.clock.advance(30_000)
     client.turn()
     assert "transaction-timed-out" in names(client)
-    producer_id, epoch = begin(client)
-    assert client.call(messages.EndTxnRequest("tx", producer_id, epoch, False), _END).error_code == 0
+    assert not begin(client).end(committed=False)
     assert "transaction-timed-out" not in names(client), "also if the new one aborts its own"
 
 
@@ -129,15 +113,6 @@ def test_an_instance_id_that_another_one_has_is_not_given_back_by_its_success() 
     assert len(kept) == 1
     kept.end_refusals({**asked, "member": "old"})
     assert len(kept) == 0 and not kept.refusals
-
-
-def test_the_table_of_refusals_is_as_bounded_as_the_incidents() -> None:
-    kept = Incidents()
-    for number in range(3 * MOST):
-        kept.add(REFUSED, NOW, api="Fetch", client=f"c{number}", error="TOPIC_AUTHORIZATION_FAILED")
-        kept.add(TIMED_OUT, NOW, transactional_id=f"t{number}")
-    assert len(kept) == MOST
-    assert len(kept.refusals) == MOST // 2
 
 
 def test_only_incidents_after_a_number_are_facts(client: CoreClient) -> None:

@@ -368,10 +368,15 @@ def test_a_wrong_argument_is_refused_with_a_sentence(
 
 
 def test_what_does_not_exist_is_not_found(broker: OneBroker, client: Client) -> None:
+    broker.post("create_topic", name="orders")
+    broker.post("commit", group="billing", offsets={"orders": {"0": 0}})
     for answer, said in [
         (client.get(f"{broker.path}/faults/7"), f"broker '{broker.id}' has no fault 7"),
         (client.delete("/snapshots/99"), "there is no snapshot '99'"),
-        (client.get(f"{broker.path}/group?group=nobody"), "there is no group 'nobody'"),
+        (
+            client.get(f"{broker.path}/group?group=biling"),
+            "group 'biling' does not exist; did you mean billing?",
+        ),
         (
             client.post(f"{broker.path}/faults/eror", api="Fetch"),
             f"there is no POST {broker.path}/faults/eror; did you mean faults/error?",
@@ -454,7 +459,7 @@ def test_a_wait_that_ends_says_what_is_the_case(broker: OneBroker) -> None:
     status, error, said = broker.refused("wait_for/group_stable", group="billing", members=2, timeout=0.01)
     assert (status, error) == (504, "TimeoutError")
     assert said.startswith(
-        "after 0.01 s, not yet: group 'billing' is stable with 2 members; now: there is no such"
+        "after 0.01 s, not yet: group 'billing' is stable with 2 members; now: group 'billing' does not exist"
     )
 
 
@@ -715,5 +720,5 @@ def test_a_wait_ends_before_the_runners_of_javascript_end_the_test(broker: OneBr
     status, _, said = broker.refused("wait_for/consuming", group="billing")
     assert status == 504
     assert said.startswith(
-        "after 4 s, not yet: group 'billing' is stable, and fetches its partitions; now: there is no"
+        "after 4 s, not yet: group 'billing' is stable, and fetches its partitions; now: group 'billing' does not exist"
     )

@@ -139,7 +139,7 @@ def test_that_nothing_is_old_enough_is_said(
 
 def test_a_group_that_does_not_exist_is_an_error(home: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(home, "never", "--older-than", "PT10S") == 1
-    assert capsys.readouterr().err == "kafka-offsets: group never does not exist\n"
+    assert capsys.readouterr().err == "kafka-offsets: group 'never' does not exist\n"
 
 
 def test_execute_needs_an_age(home: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -243,7 +243,7 @@ def nobody_has_joined_and_a_name_is_near(at: Site) -> None:
     at.group += "s"
 
 
-@situation(nobody_joined="nobody has joined group ")
+@situation(nobody_joined=" does not exist")
 def a_group_is_deleted(at: Site) -> None:
     at.commit(0)
     at.admin.delete_consumer_groups([at.group])[at.group].result(30)
@@ -251,9 +251,7 @@ def a_group_is_deleted(at: Site) -> None:
 
 @situation(subscription_matches_nothing="s, which does not exist; did you mean ")
 def a_topic_is_spelled_wrongly(at: Site) -> None:
-    at.member(
-        f"{at.topic}s", owns=0, group_protocol="consumer"
-    )  # kafka-python creates it, whatever its configuration
+    at.member(f"{at.topic}s", owns=0, group_protocol="consumer")  # kafka-python would create it
 
 
 @situation(subscription_matches_nothing="which does not exist")
@@ -348,4 +346,11 @@ def a_topic_is_subscribed_no_longer(at: Site) -> None:
 def a_transaction_holds_the_only_offset(at: Site) -> None:
     at.produce(1)
     reader, writer = at.member(), why_clients.producer(at.broker, transactional_id=at.group)
+    writer.send_offsets_to_transaction([TopicPartition(at.topic, 0, 1)], reader.consumer_group_metadata())
+
+
+@situation(offset_held="(UNSTABLE_OFFSET_COMMIT): one of these holds it: the transaction of ")
+def one_of_two_transactions_holds_the_only_offset(at: Site) -> None:
+    a_transaction_holds_the_only_offset(at)
+    writer, reader = why_clients.producer(at.broker, transactional_id=f"{at.group}-2"), at.consumer("w2")
     writer.send_offsets_to_transaction([TopicPartition(at.topic, 0, 1)], reader.consumer_group_metadata())

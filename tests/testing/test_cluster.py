@@ -312,8 +312,8 @@ def test_a_node_that_is_no_replica_becomes_one_when_it_leads() -> None:
 @pytest.mark.parametrize(
     ("move", "said"),
     [
-        (lambda cluster: cluster.move_leader("nothing"), "there is no partition nothing-0"),
-        (lambda cluster: cluster.move_leader("orders", 6), "there is no partition orders-6"),
+        (lambda cluster: cluster.move_leader("nothing"), "topic nothing does not exist"),
+        (lambda cluster: cluster.move_leader("orders", 6), "topic orders has no partition 6"),
         (lambda cluster: cluster.move_leader("orders", to=4), "there is no node 4, only 1, 2, 3"),
         (lambda cluster: cluster.stop_node(9), "there is no node 9, only 1, 2, 3"),
         (lambda cluster: cluster.start_node(1), "node 1 runs already"),

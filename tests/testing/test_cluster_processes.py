@@ -212,7 +212,7 @@ def test_only_a_follower_in_the_isr_leaves_it(cluster: Cluster) -> None:
     cluster.shrink_isr("orders")
     with pytest.raises(ValueError, match=r"no follower of orders-0 is in sync: \[1\]"):
         cluster.shrink_isr("orders")
-    with pytest.raises(ValueError, match="there is no partition orders-7"):
+    with pytest.raises(ValueError, match="topic orders has no partition 7"):
         cluster.grow_isr("orders", 7)
 
 

@@ -26,7 +26,7 @@ from kafka_offsets.testing import (
     record_produced,
     topic_created,
 )
-from kafka_offsets.testing.server.facts import gather
+from tests.diagnosis.histories import gather
 
 
 @pytest.fixture
@@ -150,12 +150,13 @@ def test_a_time_out_says_what_is_the_case_now(broker: Broker) -> None:
     broker.commit("billing", {("orders", 0): 1})
     broker.commit("beyond", {("orders", 0): 2})
     for event, said in [
-        (group_stable("nobody"), "group 'nobody' is stable; now: there is no such group"),
+        (group_stable("nobody"), "group 'nobody' is stable; now: group 'nobody' does not exist"),
         (group_stable("billing", members=1), "with 1 member; now: Empty in generation 0 with 0 members"),
         (committed("billing", {("orders", 0): 9}), "has committed orders-0 at 9; now: orders-0 at 1"),
-        (committed("nobody"), "has committed an offset; now: no offset"),
+        (committed("nobody"), "has committed an offset; now: group 'nobody' does not exist"),
         (record_produced("orders", 0, count=2), "orders-0 holds 2 records; now: 1"),
-        (caught_up("nobody"), "has caught up; now: no offset"),
+        (record_produced("order"), "now: topic order does not exist; did you mean orders\\?"),
+        (caught_up("nobody"), "has caught up; now: group 'nobody' does not exist"),
         (caught_up("nobody", ["orders"]), "has caught up in orders; now: orders-0 with a lag of 1"),
         (caught_up("beyond"), "has caught up; now: orders-0 with a lag of -1"),
         (topic_created("x"), "topic x is there; now: the topics __consumer_offsets, orders"),
@@ -177,7 +178,7 @@ def test_a_coroutine_waits_while_its_loop_runs(in_its_loop: bool) -> None:
         assert await broker.async_wait_for(topic_created("orders"), 0) == 2
         with pytest.raises(
             TimeoutError,
-            match=r"after 0.01 s, not yet: .* has committed an offset; now: no offset; why: nobody has joined",
+            match=r"after 0.01 s, not yet: .* has committed an offset; now: group '.*' does not exist$",
         ):
             await broker.async_wait_for(committed("nobody"), 0.01)
         assert not watched(broker)

@@ -58,7 +58,7 @@ PRODUCING = """
     def test_another(kafka_broker):
         assert not isinstance(kafka_broker, Cluster)
         assert kafka_broker.group("billing") is None
-        with pytest.raises(ValueError, match="there is no topic 'orders'"):
+        with pytest.raises(ValueError, match="topic orders does not exist"):
             kafka_broker.consume_all("orders")
 """
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from kafka_offsets import cli
-from kafka_offsets.testing import Broker, group_empty
-from tests.testing.why_clients import CONFIG, consumer, joined, producer, until
+from kafka_offsets.client.cluster import ClusterClient
+from kafka_offsets.commands.groups import why as command
+from kafka_offsets.testing import Broker
+from tests.testing.why_clients import CONFIG, joined, producer
 
 pytestmark = pytest.mark.slow
 
@@ -38,35 +41,32 @@ def why(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Why:
     return Why(broker, capsys)
 
 
-def test_a_consumer_of_a_topic_that_is_missing_or_was_deleted(broker: Broker, why: Why) -> None:
-    broker.create_topic("gone", 1)
-    reader = consumer(broker, group_protocol="consumer")
-    reader.subscribe(["gone"])
-    until(lambda: reader.poll(0.05) or reader.assignment())
+def test_an_offset_that_one_of_two_transactions_holds(
+    broker: Broker, why: Why, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No request tells which one; while both have just begun, or once they have ended, nobody waits for them."""
+    began_ns, told = time.time_ns(), ClusterClient.open_transactions
+    reader = joined(broker)
+    broker.create_topic("refunds", 1)
+    writers = {topic: producer(broker, transactional_id=f"of-{topic}") for topic in ("orders", "refunds")}
+    for topic, writer in writers.items():
+        writer.send_offsets_to_transaction([TopicPartition(topic, 0, 0)], reader.consumer_group_metadata())
+    monkeypatch.setattr(command.time, "time_ns", lambda: began_ns)
     assert why("billing", code=0) == []
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.delete_topics(["gone"])["gone"].result(10)
-    assert why("billing", code=1) == [
-        "member 'w1' at 127.0.0.1 of group 'billing' subscribes to gone, which does not exist"
-    ]
-    reader.close()
-    broker.wait_for(group_empty("billing"))
-    assert why(code=0) == []
-
-
-def test_a_lag_of_aborted_records(broker: Broker, why: Why) -> None:
-    reader = consumer(broker)
-    reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
-    writer = producer(broker)
-    writer.produce("orders", b"x")
-    writer.flush()
-    writer.abort_transaction()
+    monkeypatch.setattr(command.time, "time_ns", lambda: began_ns + 60_000_000_000)
     (line,) = why("billing", code=1)
-    assert line.startswith(
-        "group 'billing' has read every record of orders-0: its lag of 2, from 0 on, is markers"
+    held = (
+        "in orders-0 cannot be read (UNSTABLE_OFFSET_COMMIT): one of these holds it: the transaction of 'of-"
     )
-    assert why(code=0) == [], "nobody asks for the group"
-    broker.produce("orders", ["a"])
+    assert line.startswith(f"the committed offset of group 'billing' {held}")
+    assert "'of-orders'" in line and "'of-refunds'" in line
+
+    def ended(cluster: ClusterClient) -> list[Any]:
+        for writer in writers.values():
+            writer.commit_transaction()
+        return told(cluster)
+
+    monkeypatch.setattr(ClusterClient, "open_transactions", ended)
     assert why("billing", code=0) == []
     reader.close()
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from kafka_offsets.testing import Broker, Cluster, ManualClock, committed, group_empty, group_stable
-from tests.testing.why_clients import CONFIG, consumer, found_at, found_moving, joined, producer, said, until
+from tests.testing.why_clients import CONFIG, consumer, found_at, joined, producer, said, until
 
 pytestmark = pytest.mark.slow
 
@@ -171,11 +171,11 @@ def test_slow_is_told_from_stuck(broker: Broker, clock: ManualClock) -> None:
     reader.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
     broker.wait_for(committed("billing", {("orders", 0): 1}))
     clock.advance(seconds=2)
-    (finding,) = found_moving(broker)
+    (finding,) = found_at(broker)
     assert finding.sentence.endswith(
         "in orders-0: 2 records left; it is slow, not stuck: 'w1' at 127.0.0.1 committed 1 2 s ago"
     )
     clock.advance(seconds=10)
-    (finding,) = found_moving(broker)
+    (finding,) = found_at(broker)
     assert "2 records left; it is stuck: the last commit, 1, was 12 s ago" in finding.sentence
     reader.close()

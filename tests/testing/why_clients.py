@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from kafka_offsets.diagnosis.findings import Findings
 from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.testing import Broker
-from kafka_offsets.testing.server.facts import gather
+from tests.diagnosis.histories import gather
 
 CONFIG = {
     "group.initial.rebalance.delay.ms": 0,
@@ -59,10 +59,14 @@ def said(broker: Broker, name: str, group: str | None = "billing") -> str:
     return sentences[0]
 
 
-def found_at(broker: Broker, later_ms: int, group: str = "billing") -> Findings:
-    """Return the findings as they will be if nothing happens for a while, without waiting for it."""
+def found_at(broker: Broker, later_ms: int = 0, group: str = "billing") -> Findings:
+    """Return the findings as they will be if nothing happens for a while, where the time passes by itself."""
     return broker._call(
-        lambda server: diagnose(gather(server.core, group), server.core.clock.now().wall_ms + later_ms, group)
+        lambda server: diagnose(
+            replace(gather(server.core, group), is_time_still=False),
+            server.core.clock.now().wall_ms + later_ms,
+            group,
+        )
     )
 
 
@@ -81,12 +85,3 @@ def producer(broker: Broker, **more: Any) -> Producer:
     made.init_transactions()
     made.begin_transaction()
     return made
-
-
-def found_moving(broker: Broker, group: str = "billing") -> Findings:
-    """Return the findings as they are where the time passes by itself."""
-    return broker._call(
-        lambda server: diagnose(
-            replace(gather(server.core, group), is_time_still=False), server.core.clock.now().wall_ms, group
-        )
-    )

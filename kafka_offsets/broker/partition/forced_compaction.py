@@ -10,7 +10,7 @@ from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.log_cleaner import LogCleaner, cleanup_policy, compaction_config
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Pause, Steps, Until
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import StorageError, unknown
 from kafka_offsets.storage.cleaner.compaction import CompactionResult, cleanable
 
 _RETRY_MS = 5
@@ -33,7 +33,7 @@ def force_compaction(cleaner: LogCleaner, topic: str | None, *, include_active: 
     if topic is not None:
         named_topic = cleaner.topics.get(topic)
         if named_topic is None:
-            raise ValueError(f"there is no topic {topic!r}")
+            raise ValueError(unknown("topic", topic, [other.name for other in topics]))
         if "compact" not in cleanup_policy(named_topic):
             raise ValueError(f"the cleanup.policy of {topic!r} is {','.join(cleanup_policy(named_topic))}")
         topics = [named_topic]

@@ -242,7 +242,7 @@ class Consumer:
         """Return the last committed offsets of the consumed partitions; OffsetUnknown if there is none."""
         committed = self._last_committed(self.get_partitions())
         if not committed:
-            raise OffsetUnknown(f"group {self._settings.group_id} has committed nothing of its partitions")
+            raise OffsetUnknown(f"group {self._settings.group_id!r} has committed nothing in its partitions")
         return committed
 
     def get_offset(self, topic: str, partition: int) -> int:
@@ -256,7 +256,7 @@ class Consumer:
         committed = self._last_committed([topic_partition])
         if not committed:
             raise OffsetUnknown(
-                f"group {self._settings.group_id} has committed nothing of {topic}-{partition}"
+                f"group {self._settings.group_id!r} has committed nothing in {topic}-{partition}"
             )
         return committed[topic_partition]
 

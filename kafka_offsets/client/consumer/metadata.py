@@ -188,5 +188,5 @@ class Metadata:
         )
         warned = missing & (self._warned | self._missing)
         for name in sorted(warned - self._warned):
-            _logger.warning("the topic %s does not exist", name)
+            _logger.warning("topic %s does not exist", name)
         self._warned, self._missing = warned, missing

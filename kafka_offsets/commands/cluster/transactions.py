@@ -22,7 +22,7 @@ from kafka_offsets.commands.options.connections import (
     unknown_topic,
 )
 from kafka_offsets.commands.output.tables import print_rows
-from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
+from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError, RefusedError, unknown
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 from kafka_offsets.terminal import note
 
@@ -120,8 +120,7 @@ def describe(options: Options) -> int:
             if error.error_code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise
             transactional_ids = [other.transactional_id for other in requests.transactions(cluster)]
-            advice = nearest_name(options.transactional_id, transactional_ids)
-            refusals.add(f"transactional id {options.transactional_id} does not exist{advice}")
+            refusals.add(unknown("transactional id", options.transactional_id, transactional_ids))
             return refusals.code
     open_ms = None if transaction.start_ms is None else max(_now_ms() - transaction.start_ms, 0)
     _print(

@@ -5,7 +5,7 @@ A broker tells neither when a state began, nor who is silent, nor what it refuse
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
@@ -40,9 +40,7 @@ def group_of(told: GroupFacts) -> Group:
     )
     return Group(
         told.group,
-        description.type,
         description.state,
-        -1 if description.epoch is None else description.epoch,
         members,
         offsets={partition: Offset(entry.offset) for partition, entry in committed.items()},
         untold=frozenset(told.refused),
@@ -79,23 +77,23 @@ def whole_facts(
         for partition, entry in group.offsets.items()
         if partition in ranges and ranges[partition].start <= entry.offset < ranges[partition].end
     ]
-    stable = cluster.offsets_at(dict.fromkeys(late, LATEST), committed_only=True) if late else {}
-    logs.update((partition, replace(logs[partition], stable=offset)) for partition, offset in stable.items())
-    is_held = any(logs[partition].end > offset for partition, offset in stable.items())
     asked = {
         group.group_id: {*group.offsets, *group.owners} for group in groups if group.group_id in asked_for
     }
-    unstable = {
-        group: partitions for group, partitions in unstable_offsets(cluster, asked).items() if partitions
-    }
-    transactions = _transactions(cluster) if is_held or unstable else []
+    stable, unstable = _waiting(cluster, late, asked)
+    held = [partition for partition, offset in stable.items() if logs[partition].end > offset]
+    transactions = _transactions(cluster) if held or unstable else []
+    # What waits before and after that waits for one of these, or for one that this client may not see.
+    stable_later, unstable_later = _waiting(cluster, held, unstable)
+    for partition, offset in stable.items():
+        is_known = stable_later.get(partition, offset) == offset
+        logs[partition] = replace(logs[partition], stable=offset if is_known else None)
     count = topics.get(OFFSETS_TOPIC, 0)
-    held = {group: _owner(group, count, transactions) for group in unstable}
-    groups = [
-        replace(group, held=dict.fromkeys(unstable.get(group.group_id, ()), held.get(group.group_id, -1)))
-        for group in groups
-    ]
-    read = [_with_unread(cluster, group, logs) for group in groups]
+    read = []
+    for group in groups:
+        owners = _owners(group.group_id, count, transactions)
+        group = replace(group, held=dict.fromkeys(unstable_later.get(group.group_id, ()), owners))
+        read.append(_with_unread(cluster, group, logs))
     return Facts(read, topics, logs, transactions, asked=asked_for, others=others)
 
 
@@ -113,11 +111,20 @@ def _transactions(cluster: ClusterClient) -> list[Transaction]:
     ]
 
 
-def _owner(group: str, count: int, transactions: Iterable[Transaction]) -> int:
-    """Return the producer whose open transaction has offsets of the group; -1: it is not known which of several."""
+def _waiting(
+    cluster: ClusterClient, logs: Iterable[TopicPartition], offsets: Mapping[str, Iterable[TopicPartition]]
+) -> tuple[dict[TopicPartition, int], dict[str, list[TopicPartition]]]:
+    """Return the last stable offsets of logs, and which of these offsets of groups open transactions hold."""
+    times = dict.fromkeys(logs, LATEST)
+    stable = cluster.offsets_at(times, committed_only=True) if times else {}
+    unstable = unstable_offsets(cluster, offsets) if offsets else {}
+    return stable, {group: partitions for group, partitions in unstable.items() if partitions}
+
+
+def _owners(group: str, count: int, transactions: Iterable[Transaction]) -> tuple[int, ...]:
+    """Return the producers whose open transactions may have offsets of the group: where its coordinator keeps them."""
     home = OFFSETS_TOPIC, partition_for(group, count) if count else -1
-    owners = [transaction.producer_id for transaction in transactions if home in transaction.partitions]
-    return owners[0] if len(owners) == 1 else -1
+    return tuple(transaction.producer_id for transaction in transactions if home in transaction.partitions)
 
 
 def _with_unread(cluster: ClusterClient, group: Group, logs: dict[TopicPartition, Log]) -> Group:

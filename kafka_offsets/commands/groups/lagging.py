@@ -185,10 +185,10 @@ def _position(row: Row) -> Position:
 
 def _why_without_rows(options: Options, facts: GroupFacts) -> str:
     if facts.committed:
-        return f"group {facts.group} has committed offsets only of partitions that do not exist"
+        return f"group {facts.group!r} has committed offsets only of partitions that do not exist"
     if facts.description.state == "Dead":
         return unknown_group(options, facts.group)
-    return f"group {facts.group} has committed nothing, and has no member with a partition"
+    return f"group {facts.group!r} has committed nothing, and has no member with a partition"
 
 
 # ---- --watch --------------------------------------------------------------------------------------------------

@@ -249,7 +249,7 @@ def _wanted(
         return end
     if options.to_current:
         _say_instead(
-            f"group {group} has committed nothing, and the log end is taken, in",
+            f"group {group!r} has committed nothing, and the log end is taken, in",
             {partition: end[partition] for partition in end if partition not in committed},
         )
         return {partition: committed.get(partition, end[partition]) for partition in end}

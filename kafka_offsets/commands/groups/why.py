@@ -21,6 +21,7 @@ def why(options: argparse.Namespace) -> int:
     refusals = Refusals()
     options.connections.retries.patience_s = PATIENCE_S
     options.all_groups = not (options.groups or options.more_groups)
+    began_ms = time.time_ns() // 1_000_000
     with options.connections.cluster() as cluster:
         if options.all_groups:
             names = [group.group for group in listed_groups(cluster, refusals)]
@@ -37,7 +38,7 @@ def why(options: argparse.Namespace) -> int:
                 refusals.add_group(name, told)
         facts = whole_facts(cluster, groups, refusals, () if options.all_groups else names)
     refusals.say()
-    findings = diagnose(facts, time.time_ns() // 1_000_000)
+    findings = diagnose(facts, began_ms)
     for finding in findings:
         print(
             json.dumps(_as_json(finding)) if options.json else f"{finding.sentence}\n    {finding.help}",

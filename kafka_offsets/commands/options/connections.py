@@ -9,7 +9,7 @@ from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup
 from kafka_offsets.client.coordinator import Coordinator, Description
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.diagnosis.findings import listed
-from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
+from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, unknown, unknown_partition
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note
 
@@ -136,29 +136,24 @@ def listed_groups(cluster: ClusterClient, refusals: Refusals) -> list[ListedGrou
 def why_without_offsets(options: argparse.Namespace, coordinator: Coordinator) -> str:
     """Return why a group has no offsets, with a similar name if the group does not exist."""
     if coordinator.describe().state != "Dead":
-        return coordinator.why_without_offsets()
+        return f"group {coordinator.group!r} has committed nothing"
     return unknown_group(options, coordinator.group)
 
 
 def unknown_group(options: argparse.Namespace, group: str) -> str:
     """Return that a group does not exist, with the most similar one that does."""
     with options.connections.cluster() as cluster:
-        return (
-            f"group {group} does not exist{nearest_name(group, [other.group for other in cluster.groups()])}"
-        )
+        return unknown("group", group, [other.group for other in cluster.groups()])
 
 
 def unknown_topic(cluster: ClusterClient, topic: str) -> str:
     """Return that a topic does not exist, with the most similar one that does."""
-    return f"topic {topic} does not exist{nearest_name(topic, cluster.topic_names())}"
+    return unknown("topic", topic, cluster.topic_names())
 
 
 def unknown_place(cluster: ClusterClient, place: TopicPartition) -> str:
     """Return that a partition does not exist, or its topic."""
-    topic, partition = place
-    if topic not in cluster.topic_names():
-        return unknown_topic(cluster, topic)
-    return f"topic {topic} has {len(cluster.leaders([topic]))} partitions, and no partition {partition}"
+    return unknown_partition(*place, cluster.topics())
 
 
 def why_refused(options: argparse.Namespace, error: RefusedError, coordinator: Coordinator) -> str:

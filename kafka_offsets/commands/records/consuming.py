@@ -10,7 +10,7 @@ from kafka_offsets.client import Consumer
 from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.commands.records.formats import Render, as_json, parse_format
-from kafka_offsets.errors import ConfigError
+from kafka_offsets.errors import ConfigError, unknown_partition
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 KEYS = _GROUP, _RESET = "group.id", "auto.offset.reset"
@@ -135,7 +135,7 @@ def _places(options: argparse.Namespace, leaders: Iterable[TopicPartition]) -> l
         return partitions
     if (options.topic, options.partition) not in partitions:
         raise ConfigError(
-            f"topic {options.topic} has no partition {options.partition}: it has {len(partitions)}"
+            unknown_partition(options.topic, options.partition, {options.topic: len(partitions)})
         )
     return [(options.topic, options.partition)]
 

@@ -17,7 +17,7 @@ from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.records.formats import unescaped
 from kafka_offsets.commands.records.reading import RecordReader
-from kafka_offsets.errors import ConfigError
+from kafka_offsets.errors import ConfigError, unknown_partition
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -63,7 +63,7 @@ def produce(options: argparse.Namespace) -> int:
 def _partition_count(options: argparse.Namespace, cluster: ClusterClient) -> int:
     count = cluster.created_partitions(options.topic)
     if options.partition is not None and options.partition >= count:
-        raise ConfigError(f"topic {options.topic} has no partition {options.partition}: it has {count}")
+        raise ConfigError(unknown_partition(options.topic, options.partition, {options.topic: count}))
     return count
 
 

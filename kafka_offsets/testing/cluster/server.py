@@ -20,7 +20,7 @@ from kafka_offsets.broker.network.server import time_driver
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
 from kafka_offsets.clock import Clock, Now, SystemClock
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.errors import ErrorCode, unknown_partition
 from kafka_offsets.metadata.image import ClusterImage, RegisteredBroker, TopicPartition
 from kafka_offsets.metadata.in_process import InProcessMetadata
 from kafka_offsets.metadata.settings import ClusterSettings
@@ -356,9 +356,11 @@ class ClusterServer:
 
     def state(self, topic: str, index: int) -> PartitionState:
         """Return the state of a partition. ValueError if it does not exist."""
-        partition_state = self.metadata.image.state(topic, index)
+        image = self.metadata.image
+        partition_state = image.state(topic, index)
         if partition_state is None:
-            raise ValueError(f"there is no partition {topic}-{index}")
+            counts = {name: len(known.partitions) for name, known in image.topics.items()}
+            raise ValueError(unknown_partition(topic, index, counts))
         return partition_state
 
     def home(self, key: str, *, is_transactional: bool) -> tuple[str, int]:

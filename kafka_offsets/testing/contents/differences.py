@@ -6,7 +6,7 @@ Each function reads the state of a broker in its thread.
 from collections.abc import Callable, Mapping, Sequence
 
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.errors import nearest_name
+from kafka_offsets.errors import unknown
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.contents.expected_records import ExpectedRecord, chosen, differences
 from kafka_offsets.testing.contents.groups import lag, log_ends, wrong_total
@@ -75,7 +75,7 @@ def of_records(
             ]
             headline = what
             if core.topics.get(topic) is None:
-                headline = f"topic {topic} does not exist{nearest_name(topic, core.topics.names())}"
+                headline = unknown("topic", topic, core.topics.names())
             last_result = ends, _headed(headline, differences(expected, chosen(records, wanted)))
         return last_result[1]
 

@@ -10,7 +10,7 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIO
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import StorageError, unknown
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
@@ -119,6 +119,23 @@ def group_ids(core: BrokerCore) -> list[str]:
     )
 
 
+def partition_counts(core: BrokerCore) -> dict[str, int]:
+    """Return the numbers of partitions of all topics that are known."""
+    counts = {}
+    for name in core.topics.names():
+        try:
+            topic = core.topics.get(name)
+        except NoLeaderError:
+            continue
+        counts[name] = 0 if topic is None else topic.partition_count
+    return counts
+
+
+def unknown_group(core: BrokerCore, group_id: str) -> str:
+    """Return that a group does not exist, with the most similar one that does."""
+    return unknown("group", group_id, group_ids(core))
+
+
 def group_view(core: BrokerCore, group_id: str) -> GroupView | None:
     """Return the view of a group; None if it does not exist or its shard is being loaded."""
     if not core.shards.topic_exists:
@@ -184,10 +201,11 @@ def _places(owned: Mapping[str, Collection[int]]) -> tuple[TopicPartition, ...]:
 
 def log_ends(core: BrokerCore, topic: str) -> dict[TopicPartition, tuple[int, int]]:
     """Return log start offset and high watermark of each partition of a topic; empty if there is no such topic."""
-    return {partition: _log_ends(core, partition) for partition in _partitions(core, topic)}
+    return {partition: _log_ends(core, partition) for partition in partitions_of(core, topic)}
 
 
-def _partitions(core: BrokerCore, topic: str) -> list[TopicPartition]:
+def partitions_of(core: BrokerCore, topic: str) -> list[TopicPartition]:
+    """Return the partitions of a topic; none if it does not exist."""
     known_topic = core.topics.get(topic)
     return [(topic, index) for index in range(0 if known_topic is None else known_topic.partition_count)]
 
@@ -213,7 +231,7 @@ class _KnownEnds:
         """Return `log_ends`, with None for partitions whose ends are not known."""
         if topic not in self._topics:
             self._topics[topic] = {
-                partition: self._read(partition) for partition in _partitions(self._core, topic)
+                partition: self._read(partition) for partition in partitions_of(self._core, topic)
             }
         return self._topics[topic]
 
@@ -359,11 +377,16 @@ def topic_summaries(core: BrokerCore) -> tuple[list[TopicSummary], dict[str, str
     return summaries, ends.unknown
 
 
-def describe_state(core: BrokerCore) -> list[str]:
-    """Return the groups, their members and their offsets as lines for a report."""
-    lines = []
+def describe_state(core: BrokerCore, most: int | None = None) -> list[str]:
+    """Return the groups, their members and their offsets as lines for a report.
+
+    most  the groups after so many lines are left out
+    """
+    lines: list[str] = []
     ends = _KnownEnds(core)
     for group_id in group_ids(core):
+        if most is not None and len(lines) >= most:
+            break
         view = _known_view(core, group_id)
         if view is None:
             continue

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.client.commits import check_places
+from kafka_offsets.errors import unknown
 from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
 from kafka_offsets.testing.contents.groups import (
     GroupView,
@@ -21,7 +22,9 @@ from kafka_offsets.testing.contents.groups import (
     group_view,
     lag,
     log_ends,
+    partitions_of,
     unassigned,
+    unknown_group,
 )
 from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server.consumption import Consumption, Observation
@@ -204,13 +207,8 @@ def _topic_consumed(
     topic: str, partition: int | None, client_id: str | None
 ) -> Event[dict[TopicPartition, int]]:
     def fetched(core: BrokerCore) -> dict[TopicPartition, list[int]]:
-        known_topic = core.topics.get(topic)
-        indexes = (
-            range(0 if known_topic is None else known_topic.partition_count)
-            if partition is None
-            else [partition]
-        )
-        return {(topic, index): _consumption(core).positions((topic, index), client_id) for index in indexes}
+        partitions = partitions_of(core, topic) if partition is None else [(topic, partition)]
+        return {each: _consumption(core).positions(each, client_id) for each in partitions}
 
     def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
         positions = fetched(core)
@@ -223,7 +221,7 @@ def _topic_consumed(
     def tell(core: BrokerCore) -> str:
         """Return the partitions that nobody fetches."""
         lacking = [f"{name}-{index}" for (name, index), offsets in fetched(core).items() if not offsets]
-        return f"nobody fetches {', '.join(lacking)}" if lacking else f"there is no topic {topic}"
+        return _unknown_topic(core, topic) or f"nobody fetches {', '.join(lacking)}"
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     by = "" if client_id is None else f" by {client_id!r}"
@@ -282,11 +280,11 @@ def committed(
         ]
         return None if behind else committed_offsets
 
-    expected_text = "an offset" if offsets is None else _names(offsets)
+    expected_text = "an offset" if offsets is None else _names(offsets) or "no offset"
     return Event(
         f"group {group!r} has committed {expected_text}",
         poll,
-        lambda core: _names(_offsets(core, group)),
+        lambda core: _describe_offsets(core, group),
         group,
     )
 
@@ -313,7 +311,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Top
             for (topic, index), count in lag(core, group, named).items()
             if count != 0
         )
-        return late or _names(_offsets(core, group))
+        return late or _describe_offsets(core, group)
 
     where = "" if named is None else f" in {', '.join(named)}"
     return Event(f"group {group!r} has caught up{where}", poll, tell, group)
@@ -335,7 +333,7 @@ def record_produced(topic: str, partition: int | None = None, *, count: int = 1)
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     what = f"{where} holds {count} record{'' if count == 1 else 's'}"
-    return Event(what, poll, lambda core: f"{number(core)}")
+    return Event(what, poll, lambda core: _unknown_topic(core, topic) or f"{number(core)}")
 
 
 def topic_created(topic: str) -> Event[int]:
@@ -352,15 +350,25 @@ def topic_created(topic: str) -> Event[int]:
     )
 
 
+def _unknown_topic(core: BrokerCore, topic: str) -> str:
+    """Return that a topic does not exist, "" if it does."""
+    return "" if core.topics.get(topic) else unknown("topic", topic, core.topics.names())
+
+
 def _offsets(core: BrokerCore, group: str) -> dict[TopicPartition, int]:
     return {partition: entry.offset for partition, entry in core.shards.committed(group).items()}
 
 
 def _names(offsets: Mapping[TopicPartition, int]) -> str:
-    text = ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
-    return text or "no offset"
+    return ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
+
+
+def _describe_offsets(core: BrokerCore, group: str) -> str:
+    is_unknown = group_view(core, group) is None
+    nothing = unknown_group(core, group) if is_unknown else f"group {group!r} has committed nothing"
+    return _names(_offsets(core, group)) or nothing
 
 
 def _describe(core: BrokerCore, group: str) -> str:
     view = group_view(core, group)
-    return "there is no such group" if view is None else f"{view}"
+    return unknown_group(core, group) if view is None else f"{view}"

@@ -34,10 +34,12 @@ from kafka_offsets.diagnosis.facts import (
     Position,
     Transaction,
 )
+from kafka_offsets.diagnosis.findings import Findings
+from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
+from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids, partition_counts
 from kafka_offsets.testing.contents.seeding import readable_batches
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 
@@ -92,7 +94,8 @@ class Gathering:
     faults  those of the test
     backs   what `moves_back` returns
     after   only incidents with a larger number
-    Each group is of one moment with its logs, and with the transactions that were open then.
+    Each group is of one moment with its logs, and with the transactions that were open then. The time is that at which
+    the first part began: what a member had not done then, it had not done for as long as its group is stable.
     """
 
     def __init__(
@@ -105,12 +108,13 @@ class Gathering:
     ) -> None:
         self._group, self._faults, self._backs, self._after = group, faults, backs, after
         self._known: Facts | None = None
+        self._began_ms = 0
         self._connections: list[object] = []
         self._left: list[str] = []
         self._read: dict[Reader, dict[TopicPartition, tuple[int, int]]] | None = None
         self._groups: list[Group] = []
         self._logs: dict[TopicPartition, Log] = {}
-        self._transactions: dict[str, Transaction] = {}
+        self._transactions: list[Transaction] = []
         self._topics: dict[str, int] = {}
 
     def step(self, core: BrokerCore) -> bool:
@@ -130,16 +134,15 @@ class Gathering:
             self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
             del self._left[:_GROUPS_AT_ONCE]
         if not self._left:
-            self._topics |= _counts(core)  # a topic that is new is not missed by its readers
+            self._topics = partition_counts(core)  # a topic that is new is not missed by its readers
+            self._transactions = list(_transactions(core))
         return bool(self._left)
 
     def _begin(self, core: BrokerCore) -> None:
         """Gather what is not of groups."""
         group, ids = self._group, group_ids(core)
-        self._topics = _counts(core)
-        self._transactions = {
-            transaction.transactional_id: transaction for transaction in _transactions(core)
-        }
+        self._began_ms = core.clock.now().wall_ms
+        self._topics = partition_counts(core)
         lost = core.shards.lost_shards() if group is None else {}  # that of a group says so itself
         self._logs = {
             (OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()
@@ -163,51 +166,33 @@ class Gathering:
             partition: _log(core, partition) for topic in topics for partition in _places(self._topics, topic)
         }
         known_logs = {partition: log for partition, log in logs.items() if log is not None}
+        open_ones = list(_transactions(core, only_open=True))
         self._groups += [
-            _with_unread(core, group, known_logs)
+            replace(_with_unread(core, group, known_logs), transactions=open_ones)
             for group in groups
             if group.exists or self._group is not None
         ]
         self._logs |= known_logs
-        self._transactions |= {
-            transaction.transactional_id: transaction for transaction in _transactions(core, only_open=True)
-        }
 
     def facts(self) -> Facts:
         """Return what was gathered."""
         assert self._known is not None
-        transactions = list(self._transactions.values())
         return replace(
             self._known,
             groups=self._groups,
             topics=self._topics,
             logs=self._logs,
-            transactions=transactions,
+            transactions=self._transactions,
         )
 
-
-def gather(core: BrokerCore, group: str | None = None, **given: Any) -> Facts:
-    """Return the facts of a broker at one moment; see `Gathering`."""
-    gathering = Gathering(group, **given)
-    while gathering.step(core):
-        pass
-    return gathering.facts()
+    def findings(self) -> Findings:
+        """Diagnose what was gathered."""
+        return diagnose(self.facts(), self._began_ms, self._group)
 
 
 def _fault(fault: Any) -> Fault:
     what = repr(fault).removeprefix("<fault ").removesuffix(">").rpartition(", struck")[0] or repr(fault)
-    return Fault(what, fault.hits, getattr(fault, "group", None), getattr(fault, "topic", None))
-
-
-def _counts(core: BrokerCore) -> dict[str, int]:
-    counts = {}
-    for name in core.topics.names():
-        try:
-            topic = core.topics.get(name)
-        except NoLeaderError:
-            continue
-        counts[name] = 0 if topic is None else topic.partition_count
-    return counts
+    return Fault(what, fault.hits, getattr(fault, "group", None))
 
 
 def _places(counts: Mapping[str, int], topic: str) -> list[TopicPartition]:
@@ -290,8 +275,10 @@ def _group(core: BrokerCore, group_id: str, backs: Sequence[Back], read: _Read) 
     group = shard.groups.get(group_id)
     offsets = {partition: _offset(entry) for partition, entry in core.shards.committed(group_id).items()}
     held = {
-        (key.topic, key.partition): producer_id
-        for producer_id, pending in shard.pending.items()
+        (key.topic, key.partition): (producer_id,)
+        for producer_id, pending in reversed(
+            shard.pending.items()
+        )  # of several the first one, open for longest
         for key in pending
         if key.group == group_id
     }
@@ -311,20 +298,15 @@ def _offset(entry: OffsetAndMetadata) -> Offset:
 
 def _last_left(core: BrokerCore, group_id: str) -> Departed | None:
     consumption = _consumption(core)
-    left = None if consumption is None else consumption.last_left.get(group_id)
-    if left is None:
+    if consumption is None or group_id not in consumption.last_left:
         return None
-    reader, read = left
-    return Departed(
-        str(reader), {partition: Position(first, last) for partition, (first, last) in read.items()}
-    )
+    reader, read = consumption.last_left[group_id]
+    return Departed(str(reader), {partition: Position(*ends) for partition, ends in read.items()})
 
 
 def _positions(read: _Read, client_id: str, host: str) -> dict[TopicPartition, Position] | None:
-    if read is None:
-        return None
-    ranges = read.get(Reader(client_id, host), {})
-    return {partition: Position(first, last) for partition, (first, last) in ranges.items()}
+    ranges = None if read is None else read.get(Reader(client_id, host), {})
+    return None if ranges is None else {partition: Position(*ends) for partition, ends in ranges.items()}
 
 
 def _classic(core: BrokerCore, group: ClassicGroup, fields: dict[str, Any], read: _Read) -> Group:
@@ -338,9 +320,7 @@ def _classic(core: BrokerCore, group: ClassicGroup, fields: dict[str, Any], read
         ]
     return Group(
         group.group_id,
-        group.type_name,
         group.state.value,
-        group.generation,
         tuple(members),
         group.state_since_ms if group.state_since_ms >= 0 else None,
         max(group.join_due_ms - mono_ms, 0) if is_preparing and group.is_initial else None,
@@ -398,9 +378,7 @@ def _consumer(
     members = tuple(
         _consumer_member(core, group, member, timeout_ms, mono_ms, read) for member in group.members()
     )
-    return Group(
-        group.group_id, group.type_name, group.state.value, group.epoch, members, since_ms, None, **fields
-    )
+    return Group(group.group_id, group.state.value, members, since_ms, None, **fields)
 
 
 def _consumer_member(

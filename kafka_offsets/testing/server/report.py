@@ -7,12 +7,14 @@ records, refusals of one kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.clock import duration_text
 from kafka_offsets.diagnosis.facts import Facts, Group, Member
-from kafka_offsets.diagnosis.findings import Finding, clock, listed, place, span
+from kafka_offsets.diagnosis.findings import Finding, clock, listed, place, transaction_text
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import REBALANCE, REMOVED
 from kafka_offsets.protocol.records import batch_headers
@@ -21,7 +23,10 @@ from kafka_offsets.testing.contents.groups import NoLeaderError, log_ends
 from kafka_offsets.testing.server.recording import RecordedRequest
 
 MOST_LINES = 60
-_MOST_FINDINGS, _MOST_REFUSED, _MOST_REQUESTS, _MOST_TOPICS, _MOST_GROUPS = 6, 8, 22, 5, 12
+_MOST_FINDINGS, _MOST_REFUSED, _MOST_REQUESTS, _MOST_TOPICS = 6, 8, 22, 5
+
+MOST_GROUPS = 12
+"""So many lines tell of nodes and groups."""
 
 _POLLED = frozenset({"DescribeCluster", "DescribeTopicPartitions", "ListOffsets", "Metadata"})
 """With these Spark asks for the ends of its topics, dozens of times a second."""
@@ -75,7 +80,7 @@ def _refused(requests: Sequence[RecordedRequest]) -> list[str]:
             alike.setdefault((request.client_id, request.api, *sorted(errors)), []).append(request)
     return [
         f"refused: {_line(repeated[-1])}"
-        + (f" ({len(repeated)} times from {_clock(repeated[0])})" if len(repeated) > 1 else "")
+        + (f" ({len(repeated)} times from {clock(repeated[0].wall_ms)})" if len(repeated) > 1 else "")
         for repeated in alike.values()
     ]
 
@@ -83,8 +88,6 @@ def _refused(requests: Sequence[RecordedRequest]) -> list[str]:
 def _folded(requests: Sequence[RecordedRequest]) -> list[str]:
     """Return a line for each request, or for each run of heartbeats and empty fetches of one client."""
     lines: list[str] = []
-    run: list[RecordedRequest] = []
-    left_out = 0
     kept = _without_polling(requests)
     before: dict[tuple[str, TopicPartition], int] = {}
     facts_of = {request.number: _facts(request, before) for request in requests}
@@ -104,9 +107,8 @@ def _folded(requests: Sequence[RecordedRequest]) -> list[str]:
         lines.append("; ".join(filter(None, (str(request), facts_of[request.number]))))
     for at, run in counts.items():
         if len(run) > 1:
-            lines[at] += f" ({len(run)} like it until {_clock(run[-1])})"
-    left_out = len(requests) - len(kept)
-    if left_out:
+            lines[at] += f" ({len(run)} like it until {clock(run[-1].wall_ms)})"
+    if left_out := len(requests) - len(kept):
         lines.insert(0, f"… {left_out} requests that their clients have repeated are omitted …")
     return lines
 
@@ -127,10 +129,6 @@ def _without_polling(requests: Sequence[RecordedRequest]) -> list[RecordedReques
 
 def _line(recorded: RecordedRequest) -> str:
     return "; ".join(filter(None, (str(recorded), _facts(recorded, {}))))
-
-
-def _clock(recorded: RecordedRequest) -> str:
-    return clock(recorded.wall_ms)
 
 
 def _facts(recorded: RecordedRequest, before: dict[tuple[str, TopicPartition], int]) -> str:
@@ -241,18 +239,10 @@ def state_of(core: BrokerCore, facts: Facts, groups: Sequence[str]) -> list[str]
 
     groups  the lines about groups, of `describe_state`
     """
-    lines = list(groups[:_MOST_GROUPS])
+    lines = list(groups[:MOST_GROUPS])
     lines += [line for group in facts.groups for line in _subscriptions(group)][:4]
-    lines += list(_topics(core, facts))[:_MOST_TOPICS]
-    lines += [
-        f"transaction {transaction.transactional_id!r}: {transaction.state}, producer {transaction.producer_id}"
-        + (
-            f", open since {clock(transaction.started_ms)}, for {span(transaction.timeout_ms)} at most"
-            if transaction.started_ms >= 0
-            else ""
-        )
-        for transaction in facts.transactions
-    ][:3]
+    lines += islice(_topics(core, facts), _MOST_TOPICS)
+    lines += map(transaction_text, facts.transactions[:3])
     recent = [incident for incident in facts.incidents if incident.kind in (REBALANCE, REMOVED)]
     lines += [
         f"{clock(incident.last_ms)} group {incident.text('group')!r} "
@@ -289,4 +279,4 @@ def _topics(core: BrokerCore, facts: Facts) -> Iterator[str]:
         if topic is None or not ends:
             continue
         kept = topic.config.retention_ms
-        yield f"topic {name}: {listed(ends)}, kept {'for ever' if kept < 0 else span(kept)}"
+        yield f"topic {name}: {listed(ends)}, kept {'for ever' if kept < 0 else duration_text(kept)}"

@@ -38,7 +38,7 @@ CEILINGS = {
     "kafka_offsets/http": 2260,
     "kafka_offsets/inspect": 1960,
     "kafka_offsets/metadata": 2300,
-    "kafka_offsets/protocol": 4680,
+    "kafka_offsets/protocol": 4660,
     "kafka_offsets/replication": 1020,
     "kafka_offsets/security": 2420,
     "kafka_offsets/spark": 7220,

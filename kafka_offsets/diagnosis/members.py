@@ -128,8 +128,9 @@ def rebalance_waits(facts: Facts, now: int) -> Iterator[Finding]:
             said = listed(_waiting_for(member, facts) for member in late)
             yield of_group(group, f"{group} is {group.state}{since(group)}: it waits for {said}")
         elif group.delay_ms is not None and facts.is_time_still:
-            delay = f"{duration_text(group.delay_ms)} of the test's clock (group.initial.rebalance.delay.ms)"
-            yield of_group(group, f"{group} waits{since(group)} for more members, for {delay}: advance it")
+            delay = f"{since(group)} for more members, for {duration_text(group.delay_ms)}"
+            key = " of the test's clock (group.initial.rebalance.delay.ms): advance it"
+            yield of_group(group, f"{group} waits{delay}{key}")
 
 
 def _is_late(facts: Facts, group: Group, member: Member, now: int) -> bool:

@@ -52,7 +52,7 @@ CEILINGS = {
     "tests/coordinator": 6440,
     "tests/diagnosis": 820,
     "tests/differential": 11160,
-    "tests/documents": 1680,
+    "tests/documents": 1740,
     "tests/drivers": 2200,
     "tests/generators": 140,
     "tests/http": 2800,

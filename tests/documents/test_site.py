@@ -21,7 +21,9 @@ def extensions() -> Iterator[dict[str, ModuleType]]:
     """The modules of docs/_ext, by name."""
     folder = str(REPOSITORY / "docs" / "_ext")
     sys.path.insert(0, folder)
-    yield {name: importlib.import_module(name) for name in ("plain_docstrings", "outside_pages", "language_tabs")}
+    yield {
+        name: importlib.import_module(name) for name in ("plain_docstrings", "outside_pages", "language_tabs")
+    }
     sys.path.remove(folder)
 
 
@@ -86,7 +88,9 @@ More.
 
 ### Not a tab
 """
-    assert extensions["language_tabs"].tabbed(page) == """\
+    assert (
+        extensions["language_tabs"].tabbed(page)
+        == """\
 # A page
 
 
@@ -113,6 +117,7 @@ More.
 
 ### Not a tab
 """
+    )
 
 
 def test_every_mark_of_tabs_makes_tabs(extensions: dict[str, ModuleType]) -> None:

@@ -6,7 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def kafka(directory: Path, port: int, settings: Mapping[str, str]) -> Iterator[N
 
 VERSION = os.environ.get("KAFKA_PEER_VERSION", "4.3.1")
 """Of Apache Kafka, as benchmarks/peers/kafka.sh has it."""
-TARGETS = {
+TARGETS: Mapping[str, Callable[[Path, int, Mapping[str, str]], AbstractContextManager[None]]] = {
     f"Kafka {VERSION}": kafka,
     "kafka_offsets": ours,
     "kafka_offsets, as in tests": partial(ours, as_in_tests=True),

@@ -104,7 +104,7 @@ bench: $(VENV)/test.stamp
 bench-parts: $(VENV)/test.stamp
 	@failed=; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check kio; \
-	for file in benchmarks/*.py; do \
+	for file in benchmarks/*.py benchmarks/small_test; do \
 		case $$file in \
 			benchmarks/load.py|benchmarks/compaction.py|benchmarks/encrypted.py) options="$(PEERS)" ;; \
 			benchmarks/fuzz_codecs.py|benchmarks/servers.py) continue ;; \

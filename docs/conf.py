@@ -16,14 +16,15 @@ author = "the authors of kafka_offsets"
 copyright = "the authors of kafka_offsets, Apache License 2.0"  # noqa: A001 - Sphinx calls it so
 release = version = _setup["metadata"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "plain_docstrings", "outside_pages"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "sphinx_design"]
+extensions += ["plain_docstrings", "outside_pages", "language_tabs"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
 html_title = f"kafka_offsets {version}"
 html_copy_source = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["tables.css", "tabs.css"]
 html_show_sphinx = False
 copybutton_prompt_text = "$ "  # a command without its output
 

@@ -40,5 +40,6 @@ def _reference(origin: dict[str, Any]) -> str:
     reference: str = origin["url"]
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
+        reference = reference.replace("file:///", "file://localhost/", 1)  # pip 23 wants a host after git+
         reference = f"{vcs['vcs']}+{reference}@{vcs.get('requested_revision') or vcs['commit_id']}"
     return reference + (f"#subdirectory={origin['subdirectory']}" if "subdirectory" in origin else "")

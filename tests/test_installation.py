@@ -19,6 +19,10 @@ GIT = {"url": "https://git.example/kafka-offsets.git", "vcs_info": {"vcs": "git"
         (None, '"kafka-offsets[http]"'),
         ({"url": "file:///home/a%20b/clone", "dir_info": {}}, '"/home/a b/clone[http]"'),
         ({"url": "file:///clone", "dir_info": {"editable": True}}, '--editable "/clone[http]"'),
+        (
+            GIT | {"url": "file:///srv/kafka-offsets.git"},
+            '"kafka-offsets[http] @ git+file://localhost/srv/kafka-offsets.git@f00d"',
+        ),
         (GIT, '"kafka-offsets[http] @ git+https://git.example/kafka-offsets.git@f00d"'),
         (
             GIT | {"vcs_info": GIT["vcs_info"] | {"requested_revision": "main"}, "subdirectory": "a/b"},

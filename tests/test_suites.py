@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import GeneratedPart
-from tests.suites import kafka_go, kafka_python, page
+from tests.suites import clones, kafka_go, page, pytest_suite
 from tests.suites.__main__ import SUITES
 from tests.suites.outcomes import Outcome, Outcomes, Run, leaves, run_with_repetitions, worse
 from tests.suites.suite import SuiteError, run_in_group
@@ -97,9 +97,25 @@ def test_a_pytest_that_does_not_end_or_cannot_be_torn_down_has_failed() -> None:
         ("c", "teardown", "passed"),
         ("d", "begin", "failed"),
         ("d", "setup", "passed"),
+        ("e", "begin", "failed"),
+        ("e", "call", "rerun"),
+        ("e", "call", "passed"),
+        ("f", "begin", "failed"),
+        ("f", "call", "rerun"),
+        ("f", "call", "failed"),
     ]
     lines = "\n".join(json.dumps(phase) for phase in phases)
-    assert kafka_python.read_outcomes(lines) == {"a": FAILED, "b": SKIPPED, "c": PASSED, "d": FAILED}
+    expected = {"a": FAILED, "b": SKIPPED, "c": PASSED, "d": FAILED, "e": PASSED, "f": FAILED}
+    assert pytest_suite.read_outcomes(lines) == expected
+
+
+def test_what_is_adapted_must_be_there(tmp_path: Path) -> None:
+    file = tmp_path / "settings.py"
+    file.write_text('url = "localhost:9092"\n')
+    clones.edit(file, "localhost:9092", "localhost:21153")
+    assert file.read_text() == 'url = "localhost:21153"\n'
+    with pytest.raises(SuiteError, match=r"settings\.py has no localhost:9092"):
+        clones.edit(file, "localhost:9092", "localhost:21153")
 
 
 def test_the_page_names_the_suites_that_are_run_and_what_is_excluded(generated: GeneratedPart) -> None:

@@ -21,7 +21,9 @@ def extensions() -> Iterator[dict[str, ModuleType]]:
     """The modules of docs/_ext, by name."""
     folder = str(REPOSITORY / "docs" / "_ext")
     sys.path.insert(0, folder)
-    yield {name: importlib.import_module(name) for name in ("plain_docstrings", "outside_pages")}
+    yield {
+        name: importlib.import_module(name) for name in ("plain_docstrings", "outside_pages", "language_tabs")
+    }
     sys.path.remove(folder)
 
 
@@ -64,6 +66,68 @@ def test_links_lead_from_where_the_pages_are(
     extensions: dict[str, ModuleType], link: str, folder: str, expected: str
 ) -> None:
     assert extensions["outside_pages"].rewritten(link, REPOSITORY / folder) == expected
+
+
+def test_headings_between_two_comments_are_tabs(extensions: dict[str, ModuleType]) -> None:
+    page = """\
+# A page
+
+<!-- tabs: language -->
+### Java
+
+Text.
+
+```java
+# No heading.
+```
+
+### Node.js
+
+More.
+<!-- end tabs -->
+
+### Not a tab
+"""
+    assert (
+        extensions["language_tabs"].tabbed(page)
+        == """\
+# A page
+
+
+``````{tab-set}
+:sync-group: language
+
+`````{tab-item} Java
+:sync: Java
+
+Text.
+
+```java
+# No heading.
+```
+`````
+
+`````{tab-item} Node.js
+:sync: Node.js
+
+More.
+`````
+
+``````
+
+### Not a tab
+"""
+    )
+
+
+def test_every_mark_of_tabs_makes_tabs(extensions: dict[str, ModuleType]) -> None:
+    made = {}
+    for page in (REPOSITORY / "docs").glob("*.md"):
+        text = extensions["language_tabs"].tabbed(page.read_text(encoding="utf-8"))
+        assert "<!-- tabs" not in text and "<!-- end tabs" not in text, page
+        made[page.stem] = re.findall(r"^`+\{tab-item\} (.+)$", text, re.MULTILINE)
+    assert made["index"] == ["Python", "Java", "Go", "Node.js"]
+    assert made["clients"][-3:] == made["index"][1:], "the choice is kept from page to page"
 
 
 @pytest.mark.parametrize(

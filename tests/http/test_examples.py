@@ -24,11 +24,12 @@ SOURCES = [
     EXAMPLES / "billing.c",
 ]
 HELPERS = {
-    "JUnit 5": (EXAMPLES / "KafkaBroker.java", EXAMPLES / "BillingTest.java"),
+    "Java": (EXAMPLES / "KafkaBroker.java", EXAMPLES / "BillingTest.java"),
     "Go": (EXAMPLES / "go" / "broker_test.go", EXAMPLES / "go" / "billing_test.go"),
     "Node.js": (EXAMPLES / "node" / "broker.cjs", EXAMPLES / "billing.test.js"),
 }
 """A broker for each test, to copy, and a test that uses it."""
+LANGUAGES = {".java": "java", ".go": "go", ".cjs": "javascript", ".js": "javascript"}
 JUNIT = java_program.JARS.parent / "junit"
 MODULES = Path(
     os.environ.get("KAFKA_OFFSETS_NODE_MODULES", Path.home() / ".cache/kafka-offsets/node_modules")
@@ -190,14 +191,21 @@ def test_c(client: Client, folder: Path) -> None:
 
 
 def test_the_page_of_clients_has_the_helpers(generated: GeneratedPart) -> None:
-    languages = {".java": "java", ".go": "go", ".cjs": "javascript"}
     parts = []
     for name, helper_and_test in HELPERS.items():
         helper, test = (f"[{each.name}](../{each.relative_to(REPOSITORY)})" for each in helper_and_test)
         path = helper_and_test[0]
-        code = f"```{languages[path.suffix]}\n{path.read_text(encoding='utf-8')}```"
+        code = f"```{LANGUAGES[path.suffix]}\n{path.read_text(encoding='utf-8')}```"
         parts.append(f"### {name}\n\n{helper}, and a test that uses it, {test}:\n\n{code}")
     generated.check("docs/clients.md", "helpers", "\n\n".join(parts))
+
+
+def test_the_first_page_has_the_tests(generated: GeneratedPart) -> None:
+    parts = []
+    for name, (_, test) in HELPERS.items():
+        code = f"```{LANGUAGES[test.suffix]}\n{test.read_text(encoding='utf-8')}```"
+        parts.append(f"### {name}\n\n{code}")
+    generated.check("docs/index.md", "tests", "\n\n".join(parts))
 
 
 @pytest.mark.parametrize(

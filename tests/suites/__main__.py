@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.suites import page
+from tests.suites.clones import Aiokafka, FastStream
 from tests.suites.confluent_kafka_go import ConfluentKafkaGo
 from tests.suites.kafka_go import KafkaGo
 from tests.suites.kafka_python import KafkaPython
@@ -23,9 +24,11 @@ from tests.suites.outcomes import Run, load, run_with_repetitions, save
 from tests.suites.suite import Suite, SuiteError
 from tests.suites.targets import ROOT, TARGETS, TargetError
 
-SUITES: Sequence[Suite] = (KafkaPython(), KafkaGo(), ConfluentKafkaGo())
+SUITES: Sequence[Suite] = (KafkaPython(), KafkaGo(), ConfluentKafkaGo(), Aiokafka(), FastStream())
 PAGE = ROOT / "docs" / "suites.md"
 KEPT = ROOT / ".suites"
+SHORT = ("kafka", "ours", "tests")
+"""What the command calls TARGETS."""
 
 
 def play(suite: Suite, target: str) -> Run:
@@ -63,7 +66,7 @@ def report() -> int:
     write("results", page.results(runs))
     write("failures", page.failures(runs))
     print(page.results(runs))
-    kafka, ours = TARGETS
+    kafka, ours, _ = TARGETS
     both = [suite.name for suite in SUITES if {(suite.name, kafka), (suite.name, ours)} <= last.keys()]
     wrong = page.complaints((last[name, kafka], last[name, ours]) for name in both)
     for line in wrong:
@@ -75,14 +78,20 @@ def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--suite", choices=[suite.name for suite in SUITES], help="this one alone")
-    parser.add_argument("--target", choices=["kafka", "ours"], help="with this broker alone")
+    parser.add_argument(
+        "--target", choices=SHORT, help="with this broker alone; tests: ours as a test gets it"
+    )
     parser.add_argument("--report", action="store_true", help="run nothing, report of the last runs")
     given = parser.parse_args()
-    targets = dict(zip(("kafka", "ours"), TARGETS, strict=True))
+    targets = [
+        target
+        for short, target in zip(SHORT, TARGETS, strict=True)
+        if (short == given.target if given.target else short != "tests") and not given.report
+    ]
     for suite in SUITES:
-        for short, target in targets.items():
-            if given.report or given.suite not in (None, suite.name) or given.target not in (None, short):
-                continue
+        if given.suite not in (None, suite.name):
+            continue
+        for target in targets:
             print(f"--- {suite.name} with {target}", flush=True)
             try:
                 save(play(suite, target), kept(suite, target))

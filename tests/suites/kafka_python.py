@@ -1,14 +1,13 @@
 """The integration tests of kafka-python, which its source distribution holds."""
 
-import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.suites.outcomes import Outcome, Outcomes
-from tests.suites.suite import run_in_group
+from tests.suites.outcomes import Outcomes
+from tests.suites.pytest_suite import PIP, make_environment, run_pytest
 from tests.suites.targets import AUTHORIZER
 
 SERVICE = '''\
@@ -78,9 +77,8 @@ class KafkaPython:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         wanted = f"kafka-python=={self.version}"
-        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         download = [
-            *pip,
+            *(sys.executable, *PIP),
             "download",
             "--no-deps",
             "--no-binary",
@@ -94,40 +92,16 @@ class KafkaPython:
         (source / "test" / "__init__.py").touch()
         (source / "test" / "service.py").write_text(SERVICE, encoding="utf-8")
         (directory / "no-kafka").mkdir()
-        subprocess.run([sys.executable, "-m", "venv", str(directory / "venv")], check=True)
-        pip[0] = str(directory / "venv" / "bin" / "python")
-        subprocess.run([*pip, "install", *NEEDS], check=True)
+        make_environment(directory, NEEDS)
         (directory / "complete").touch()
 
     def execute(self, directory: Path, names: Iterable[str] | None) -> Outcomes:
         """Run pytest in its environment."""
         source = directory / f"kafka_python-{self.version}"
-        lines = directory / "outcomes.jsonl"
-        lines.unlink(missing_ok=True)
         env = {
             "KAFKA_ROOT": str(directory / "no-kafka"),
             "KAFKA_URI": f"kafka://127.0.0.1:{self.port}",
             "KAFKA_VERSION": "4.3",
-            "PYTHONPATH": f"{source}:{Path(__file__).parent}",
-            "PYTEST_OUTCOMES": str(lines),
         }
-        command = [str(directory / "venv" / "bin" / "python"), "-m", "pytest", "-p", "pytest_outcomes"]
-        command += ["-p", "no:cacheprovider", "--timeout=120", "--tb=short"]
-        if names is None:
-            command += ["test/integration", *(f"--deselect={name}" for name in self.not_run)]
-        else:
-            command += names
-        run_in_group(command, source, env, directory / "output.txt", self.limit_s)
-        return read_outcomes(lines.read_text(encoding="utf-8"))
-
-
-def read_outcomes(lines: str) -> Outcomes:
-    """Read the lines of pytest_outcomes.py: a test is passed when its call is, and no other phase says otherwise."""
-    found: Outcomes = {}
-    for test, phase, outcome in map(json.loads, lines.splitlines()):
-        told = Outcome(outcome)
-        if phase == "begin" or told is not Outcome.PASSED:
-            found[test] = told
-        elif phase == "call":
-            found[test] = Outcome.PASSED
-    return found
+        words = ["test/integration", *(f"--deselect={name}" for name in self.not_run)]
+        return run_pytest(directory, source, words if names is None else names, env, self.limit_s)

@@ -1,11 +1,14 @@
 """The two brokers that a suite meets, each new, and configured alike."""
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,14 +50,18 @@ def answers(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def ours(directory: Path, port: int, settings: Mapping[str, str]) -> Iterator[None]:
-    """Our broker, with Kafka's defaults and its data on the disk."""
+def ours(
+    directory: Path, port: int, settings: Mapping[str, str], *, as_in_tests: bool = False
+) -> Iterator[None]:
+    """Our broker, with Kafka's defaults and its data on the disk, or with its own defaults and in memory."""
     if answers(port):
         raise TargetError(f"port {port} is taken")
     properties = directory / "server.properties"
     write_properties(properties, SINGLE | settings)
     command = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--config", str(properties), "--set", "profile=kafka", "--data-dir", str(directory / "logs")]
+    command += ["--config", str(properties)]
+    if not as_in_tests:
+        command += ["--set", "profile=kafka", "--data-dir", str(directory / "logs")]
     log = directory / "broker.log"
     with log.open("wb") as output, subprocess.Popen(command, cwd=ROOT, stderr=output) as broker:
         try:
@@ -93,5 +100,11 @@ def kafka(directory: Path, port: int, settings: Mapping[str, str]) -> Iterator[N
         subprocess.run(["bash", str(KAFKA), "stop", str(directory)], check=True)
 
 
-TARGETS = {"Kafka 4.3.1": kafka, "kafka_offsets": ours}
+VERSION = os.environ.get("KAFKA_PEER_VERSION", "4.3.1")
+"""Of Apache Kafka, as benchmarks/peers/kafka.sh has it."""
+TARGETS: Mapping[str, Callable[[Path, int, Mapping[str, str]], AbstractContextManager[None]]] = {
+    f"Kafka {VERSION}": kafka,
+    "kafka_offsets": ours,
+    "kafka_offsets, as in tests": partial(ours, as_in_tests=True),
+}
 """By the name in the table."""

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -183,6 +184,23 @@ def test_signals_are_for_the_command() -> None:
         assert process.wait(60) == 9
         assert process.stdout.read() == "asked\n"
     assert is_refused(address)
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_that_interrupts_no_system_call_reaches_the_command(tmp_path: Path) -> None:
+    """As one that comes just before the wait for the command, it is for another thread, here by intention."""
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+
+    def terminate() -> None:
+        ready.read_text(encoding="utf-8")
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    thread = threading.Thread(target=terminate, daemon=True)
+    thread.start()
+    command = f"trap 'exit 9' TERM; echo > {ready}; while :; do sleep 0.05; done"
+    assert execute._run(["sh", "-c", command], os.environ) == 9
+    thread.join()
 
 
 def test_a_command_that_a_signal_ends_has_the_code_of_a_shell() -> None:

@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO
 
 from kafka_offsets.commands.lifetime.parent import STDIN
 from kafka_offsets.errors import ConfigError
@@ -25,6 +26,8 @@ TOKEN_VARIABLE = "KAFKA_OFFSETS_HTTP_TOKEN"  # noqa: S105 - its name
 _LISTENING, _HTTP = "listening on ", "HTTP on "
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 _OF_THE_TERMINAL = ("SIGINT", "SIGQUIT", "SIGHUP")
+_ENDED = b"\0"
+"""In place of the number of a signal."""
 
 
 def run(options: Namespace, words: Sequence[str], command: Sequence[str]) -> int:
@@ -109,35 +112,42 @@ def _write(line: bytes) -> None:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command, pass signals on to it, and return its exit code; of one that a signal ended, as a shell does."""
-    waiting: list[int] = []
-    process: subprocess.Popen[bytes] | None = None
+    """Run a command, pass signals on to it, and return its exit code; of one that a signal ended, as a shell does.
 
-    def pass_on(number: int, frame: Any) -> None:
-        """Send a signal to the command, or keep it until there is one."""
-        if process is None:
-            waiting.append(number)
-        elif signal.Signals(number).name not in _OF_THE_TERMINAL or not _is_in_foreground():
-            process.send_signal(number)
-
-    with _handling(pass_on):
+    Signals and the end of the command come through a socket: one that reaches this process just before a system call
+    that waits for the command would interrupt nothing, and would be passed on when the next one comes.
+    """
+    received, sent = socket.socketpair()
+    with received, sent, _signals_to(sent):
         process = subprocess.Popen(command, env=dict(environment))
-        for number in waiting:
-            process.send_signal(number)
-        code = process.wait()
-    return code if code >= 0 else 128 - code
+
+        def wait() -> None:
+            process.wait()
+            sent.send(_ENDED)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while (event := received.recv(1)) != _ENDED:
+            name = signal.Signals(event[0]).name
+            if name in _PASSED_ON and (name not in _OF_THE_TERMINAL or not _is_in_foreground()):
+                process.send_signal(event[0])
+        waiting.join()
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 @contextmanager
-def _handling(handle: Callable[[int, Any], None]) -> Iterator[None]:
-    """Handle the signals that are for the command, as far as this system has them."""
+def _signals_to(sent: socket.socket) -> Iterator[None]:
+    """Write the numbers of the signals that are for the command into a socket, as far as this system has them."""
     numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
-    before = {number: signal.signal(number, handle) for number in numbers}
+    sent.setblocking(False)
+    wakes_before = signal.set_wakeup_fd(sent.fileno())
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     try:
         yield
     finally:
         for number, each in before.items():
             signal.signal(number, each)
+        signal.set_wakeup_fd(wakes_before)
 
 
 def _is_in_foreground() -> bool:

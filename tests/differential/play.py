@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.wire.api import API_VERSIONS
@@ -46,7 +46,6 @@ def subscription(*topics: str, version: int = 0, junk: bytes = b"") -> bytes:
 
 ORDERS = subscription("orders")
 RANGE = (("range", ORDERS),)
-BOTH = (("range", ORDERS), ("roundrobin", ORDERS))
 
 
 def slug_of(name: str) -> str:
@@ -64,18 +63,6 @@ class Play:
         self.events: list[Event] = []
         self.slug = slug_of(name)
         self.learn(*topics)
-
-    def client(self, label: str, user: str = ADMIN, **state: Any) -> "Client":
-        """Return a client on a connection of its own; its name is its client id too."""
-        client = Client(self, label, user)
-        for name, value in state.items():
-            assert hasattr(client, name), name
-            setattr(client, name, value)
-        return client
-
-    def clients(self, labels: str, **state: Any) -> "list[Client]":
-        """Return a client for each letter."""
-        return [self.client(label, **state) for label in labels]
 
     def pause(self, ms: int) -> None:
         """Let time pass."""
@@ -148,27 +135,13 @@ class Play:
                 self.names.learn_topic(topic.name, topic.topic_id)
         return found
 
-    @contextlib.contextmanager
-    def unrecorded(self) -> Iterator[None]:
-        """Let nothing of what happens be an event."""
-        before = len(self.events)
-        yield
-        del self.events[before:]
-
     def ask(self, api: str, version: int, **fields: Any) -> Any:
-        """Ask quietly; return the answer."""
-        with self.unrecorded():
-            answer = Client(self, QUIET).ask(api, version, **fields)
+        """Ask what is no event of the situation; return the answer."""
+        before = len(self.events)
+        answer = Client(self, QUIET).ask(api, version, **fields)
+        del self.events[before:]
         assert answer is not None, f"{api} v{version} is not answered"
         return answer
-
-    def completing(self, leader: "Client", follower: "Client") -> None:
-        """Have two clients join, up to CompletingRebalance."""
-        leader.enter()
-        leader.answer()
-        follower.enter()
-        leader.join()
-        follower.answer()
 
     def stable(self, *clients: "Client", version: int = 9) -> None:
         """Have the clients make a stable generation, the first of them its leader; the others join together."""

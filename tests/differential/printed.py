@@ -21,6 +21,7 @@ ID_BYTES = 16
 FIRST_MS = 1_700_000_000_000
 """The time of the records of producers that are known."""
 
+NEVER_MADE = "never-made"
 UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")
 _UUID = re.compile("[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 _ID = re.compile("[0-9a-f]{32}")
@@ -160,10 +161,6 @@ class Names:
             self._former[self._topics[name]] = name
         self._topics[name] = topic_id
 
-    def topic_id(self, name: str) -> bytes:
-        """Return the id of a topic; UNKNOWN_ID for one that is not known."""
-        return self._topics.get(name, UNKNOWN_ID)
-
     def topic_ids(self) -> list[tuple[str, bytes]]:
         """Return the names of topics with their ids, former ones first."""
         return [*((name, former) for former, name in self._former.items()), *self._topics.items()]
@@ -182,9 +179,9 @@ class Names:
         return bytes.fromhex(shown) if _ID.fullmatch(shown) else UNKNOWN_ID
 
     def real_text(self, shown: str) -> str:
-        """Return a string that a table shows, with what the broker made up."""
+        """Return a string that a story shows, with what the broker made up; NEVER_MADE if it has not."""
         real = {label: made for made, label in self.made.items()}
-        return _MADE.sub(lambda found: real.get(found[0], found[0]), shown)
+        return _MADE.sub(lambda found: real.get(found[0], NEVER_MADE), shown)
 
     def learn(self, made: str) -> None:
         """Note an id that a broker made up: the UUID in it, or all of it."""

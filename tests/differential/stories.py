@@ -41,11 +41,11 @@ IN_PLACE_OF_AN_ANSWER = ("waits", "closed", "silence", NOT_YET)
 
 CLUSTER = "cluster"
 SETTING, DEFAULT = "setting", "default"
-COMMANDS = (SETTING, "topic", "ids", "transactional", "pause", "until", CLUSTER)
+COMMANDS = (SETTING, "topic", "ids", "transactional", "pause", "until", "no", CLUSTER)
 """In place of a client: what is done among the requests. player.py says what each command does, all but `cluster`."""
 
 QUIETLY = "quietly "
-"""Before a client: a request that is not recorded, nor its answer."""
+"""Before a client: a request whose answer is not recorded."""
 
 NAMELESS = "-"
 """A client whose name is empty."""

@@ -139,9 +139,15 @@ def record(port: int, area: str, only: str) -> None:
                 answers[of][name] = events = play_remote("127.0.0.1", port, name, told)
                 if has_silence(events):
                     print(f"{name}: an answer did not come", file=sys.stderr)
+                if _requests(events) != _requests(told):
+                    print(f"{name}: a request was not sent as it was written", file=sys.stderr)
     for of, situations in answers.items():
         (STORIES / f"{of}.txt").write_text(file_of(situations), encoding="utf-8")
     print(f"{sum(map(len, answers.values()))} situations")
+
+
+def _requests(events: list[Event]) -> list[Event]:
+    return [event for event in events if len(event) > 2]
 
 
 def record_administration(port: int) -> None:

@@ -25,8 +25,8 @@ from typing import Any
 
 from tests.differential.brokers import ADMIN, Broker
 from tests.differential.play import ORDER_MS, Client, Event, Play
+from tests.differential.settings import SETTINGS, USERS
 from tests.differential.stories import COMMANDS, QUIETLY
-from tests.differential.table import SETTINGS, USERS
 
 EVERY_ACL = {
     **dict.fromkeys(("resource_name_filter", "principal_filter", "host_filter")),
@@ -121,7 +121,7 @@ class Player:
                     play.transactional(play.slug)
             case ["topic", name, partitions, *configs] if partitions.startswith("partitions="):
                 count = int(partitions.removeprefix("partitions="))
-                play.topic(count, name, **dict(each.split("=") for each in configs))
+                play.topic(name, count, **dict(each.split("=") for each in configs))
             case ["ids", _, *_]:
                 play.learn(*command[1:])
             case ["transactional", _, *_]:

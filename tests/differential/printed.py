@@ -97,7 +97,7 @@ _UNORDERED = {
 
 
 class Names:
-    """What a broker made up in one situation, and what a table writes for it."""
+    """What a broker made up in one situation, and what a story writes for it."""
 
     def __init__(self) -> None:
         self.made: dict[str, str] = {}
@@ -114,15 +114,15 @@ class Names:
             self._producers.setdefault(producer_id, f"P{len(self._producers) + 1}")
 
     def producer(self, producer_id: int) -> int | str:
-        """Return what a table writes for a producer id."""
+        """Return what a story writes for a producer id."""
         return self._producers.get(producer_id, producer_id)
 
     def real_producer(self, shown: int | str) -> int:
-        """Return the id of a producer that a table shows."""
+        """Return the id of a producer that a story shows."""
         return next((known for known, label in self._producers.items() if label == shown), -1)
 
     def batches(self, data: bytes) -> list[Any] | None:
-        """Return what a table writes for batches of producers that are known; None when there is none of them."""
+        """Return what a story writes for batches of producers that are known; None when there is none of them."""
         try:
             found = list(batch_headers(data))
         except ProtocolError:
@@ -142,7 +142,7 @@ class Names:
     def real_batch(
         self, base: int, last: int, producer: Any, epoch: int, sequence: int, kind: str, values: list[str]
     ) -> bytes:
-        """Return a batch that a table shows, of a time of its own."""
+        """Return a batch that a story shows, of a time of its own."""
         records = [(None, value.encode("latin-1"), (), FIRST_MS) for value in values]
         return bytes(
             encode_batch(
@@ -166,13 +166,13 @@ class Names:
         return [*((name, former) for former, name in self._former.items()), *self._topics.items()]
 
     def topic_text(self, topic_id: bytes) -> str:
-        """Return what a table writes for a topic id."""
+        """Return what a story writes for a topic id."""
         if topic_id in self._former:
             return f"former id of {self._former[topic_id]}"
         return next((f"id of {n}" for n, known in self._topics.items() if known == topic_id), topic_id.hex())
 
     def real_topic_id(self, shown: str) -> bytes:
-        """Return the id of a topic that a table shows, or that of the topic of this name."""
+        """Return the id of a topic that a story shows, or that of the topic of this name."""
         for name, topic_id in reversed(self.topic_ids()):
             if shown in (name, self.topic_text(topic_id)):
                 return topic_id
@@ -233,7 +233,7 @@ def _built(
 
 
 def _real(value: Any, field: Field, names: Names) -> Any:
-    """Return what a table means with a value: the opposite of `_scalar`."""
+    """Return what a story means with a value: the opposite of `_scalar`."""
     if isinstance(value, list) and field.array:
         return [_real(each, field, names) for each in value]
     if field.type == "uuid" and isinstance(value, str):

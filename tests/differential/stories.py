@@ -30,7 +30,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.differential import batches
 from tests.differential.play import Event, slug_of, subscription
-from tests.differential.table import PARTS
+from tests.differential.settings import PARTS
 
 STORIES = Path(__file__).resolve().parents[1] / "stories"
 WIDTH = 160
@@ -129,7 +129,7 @@ def _layout_of(struct: Struct, version: int) -> _Layout:
 
 
 def _default(field: Field, version: int) -> Any:
-    """Return what a table writes for a field that is absent."""
+    """Return what a field is that a story leaves out."""
     if field.array or field.default is None:
         return None if field.default is None else []
     if field.struct is not None:

@@ -16,8 +16,8 @@ from kafka_offsets.protocol import messages
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Client, Event, Play
 from tests.differential.player import Player
+from tests.differential.settings import PARTS, SETTINGS
 from tests.differential.stories import STORIES, Stories, file_of, part, setting_of, stored
-from tests.differential.table import PARTS, SETTINGS
 from tests.stories.record import comparable, difference, has_silence, prepare
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -35,8 +35,8 @@ from tests.coordinator import record_assignor_answers, record_consumer_sessions,
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.player import Player
+from tests.differential.settings import HAVE_USERS, PARTS, SETTINGS, USERS
 from tests.differential.stories import STORIES, file_of, part, setting_of, stored
-from tests.differential.table import HAVE_USERS, PARTS, SETTINGS, USERS
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
@@ -147,6 +147,7 @@ def record(port: int, area: str, only: str) -> None:
 
 
 def _requests(events: list[Event]) -> list[Event]:
+    """Return the requests with their clients, without the answers."""
     return [event for event in events if len(event) > 2]
 
 
@@ -203,7 +204,7 @@ OTHER_AREAS: dict[str, Callable[[int], None]] = {
     "assignors": lambda port: record_assignor_answers.record(),
     "topic_patterns": record_patterns,
 }
-"""What is not of the table."""
+"""What is recorded otherwise than by playing stories."""
 
 
 def compare(address: str, shown: bool) -> None:

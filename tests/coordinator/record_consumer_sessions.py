@@ -29,7 +29,7 @@ from tests.coordinator.recorded_members import (
     owning,
     settle,
 )
-from tests.differential.brokers import PATIENCE_MS, RemoteBroker, RemoteLine
+from tests.differential.brokers import ADMIN, PATIENCE_MS, RemoteBroker, RemoteLine
 from tests.differential.play import Client, Play
 
 TOPICS = {"orders": 4, "clicks": 3, "pages": 7, "wide": 40}
@@ -74,7 +74,7 @@ class RecordedBroker(RemoteBroker):
         super().__init__(host, port)
         self.started = time.monotonic()
 
-    def connect(self) -> RecordedLine:
+    def connect(self, user: str = ADMIN) -> RecordedLine:
         self.lines.append(line := RecordedLine(self))
         return line
 

@@ -420,9 +420,9 @@ class Client:
         """DescribeGroups; the situation's own when none is named."""
         return self.ask("DescribeGroups", version, groups=list(groups or [self.group]))
 
-    def list_groups(self) -> Any:
+    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> Any:
         """ListGroups."""
-        return self.ask("ListGroups", 5, states_filter=[], types_filter=[])
+        return self.ask("ListGroups", 5, states_filter=list(states), types_filter=list(types))
 
     def delete_groups(self) -> Any:
         """DeleteGroups of the situation's own."""

@@ -57,10 +57,6 @@ class Player:
         self._hear_the_rest()
         return self._play.events
 
-    def clean_up(self) -> None:
-        """Delete all ACLs."""
-        self._do("no", "acls")
-
     def _step(self, event: Event, following: Event) -> None:
         front, what, *request = event
         if front in COMMANDS:

@@ -108,10 +108,9 @@ def play_remote(host: str, port: int, name: str, told: list[Event]) -> list[Even
     broker = RemoteBroker(host, port, has_users=has_users)
     started = time.monotonic()
     try:
-        player = Player(broker, name)
-        events = player.play(told)
+        events = Player(broker, name).play(told)
         if has_users:
-            player.clean_up()
+            Player(broker, name).play([["no", "acls"]])
         return events
     finally:
         broker.close()

@@ -17,9 +17,6 @@ Event = list[Any]
 Offset = tuple[Any, ...]
 """(topic, partition, offset), and metadata and leader epoch after them if need be."""
 
-Wanted = tuple[Any, ...]
-"""(topic, partition, partition …)."""
-
 TOPICS = {"orders": 4, "pages": 2}
 """The topics that every situation finds, and their partitions."""
 
@@ -321,8 +318,10 @@ class Client:
         nobody = {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None}
         return self.commit(*offsets, version=version, **nobody | fields)
 
-    def fetch(self, *wanted: Wanted, version: int = 8, everything: bool = False, **fields: Any) -> Any:
-        """OffsetFetch of one group: `wanted`, or `everything`."""
+    def fetch(
+        self, *wanted: tuple[Any, ...], version: int = 8, everything: bool = False, **fields: Any
+    ) -> Any:
+        """OffsetFetch of one group: (topic, partition …) each, or `everything`."""
         require_stable = fields.pop("require_stable", False)
         group = {"group_id": fields.pop("group_id", self.group), **fields}
         topics = [
@@ -337,7 +336,7 @@ class Client:
         groups = [group | {"topics": topics}]
         return self.ask("OffsetFetch", version, groups=groups, require_stable=require_stable)
 
-    def delete_offsets(self, *wanted: Wanted) -> Any:
+    def delete_offsets(self, *wanted: tuple[Any, ...]) -> Any:
         """OffsetDelete: (topic, partition …) each."""
         topics = [
             {"name": topic, "partitions": [{"partition_index": partition} for partition in partitions]}

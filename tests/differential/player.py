@@ -25,7 +25,7 @@ from typing import Any
 
 from tests.differential.brokers import ADMIN, Broker
 from tests.differential.play import ORDER_MS, Client, Event, Play
-from tests.differential.settings import SETTINGS, USERS
+from tests.differential.settings import USERS
 from tests.differential.stories import COMMANDS, QUIETLY
 
 EVERY_ACL = {
@@ -112,7 +112,7 @@ class Player:
     def _do(self, *command: str) -> None:
         play = self._play
         match command:
-            case ["setting", name] if name in SETTINGS:
+            case ["setting", name] if not play.events:
                 if name == "transactions":
                     play.transactional(play.slug)
             case ["topic", name, partitions, *configs] if partitions.startswith("partitions="):

@@ -6,6 +6,7 @@ in which we differ, each with a piece of docs/differences.md that says so.
 
 import re
 from collections import defaultdict
+from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.differential.brokers import OwnBroker
 from tests.differential.play import Client, Event, Play
 from tests.differential.player import Player
 from tests.differential.settings import PARTS, SETTINGS
-from tests.differential.stories import STORIES, Stories, file_of, part, setting_of, stored
+from tests.differential.stories import STORIES, Stories, events_of, file_of, part, setting_of, stored
 from tests.stories.record import comparable, difference, has_silence, prepare
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -77,15 +78,19 @@ def test_the_answers_are_kafkas(title: str) -> None:
     assert not failures, "\n\n".join(failures)
 
 
+def played(name: str, told: list[Event]) -> list[Event]:
+    """Return what happens as ours plays a situation."""
+    setting = setting_of(told)
+    with closing(OwnBroker(SETTINGS[setting])) as broker:
+        if setting != "new":
+            prepare(Client(Play(broker, "prepare", ()), "prepare"))
+        return Player(broker, name).play(told)
+
+
 def what_differs(name: str) -> str:
     """Return in what our answers to a situation differ from Kafka's, "" if they are the same."""
-    setting = setting_of(KAFKAS[name])
-    broker = OwnBroker(SETTINGS[setting])
-    if setting != "new":
-        prepare(Client(Play(broker, "prepare", ()), "prepare"))
-    events = Player(broker, name).play(KAFKAS[name])
+    events = played(name, KAFKAS[name])
     ours, kafkas = comparable(events, KAFKAS[name]), comparable(KAFKAS[name], KAFKAS[name])
-    broker.close()
     known, reason = DIFFERENT.get(name, (0, ""))
     found = sum(our != their for our, their in zip_longest(ours, kafkas))
     if found == known:
@@ -104,36 +109,23 @@ def test_a_file_is_what_the_recorder_writes(name: str) -> None:
     assert file_of(dict(part(name))) == (STORIES / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def played(text: str) -> tuple[str, list[Event]]:
-    """Return the name of the one situation of a text, and what happens as ours plays it."""
-    ((name, told),) = Stories([text]).items()
-    broker = OwnBroker(SETTINGS["default"])
-    prepare(Client(Play(broker, "prepare", ()), "prepare"))
-    try:
-        return name, Player(broker, name).play(told)
-    finally:
-        broker.close()
-
-
 @pytest.mark.parametrize("end", ["", "----\na ?\n", "----\n"])
 def test_a_new_situation_has_requests_alone_or_answers_to_come(end: str) -> None:
     """The recorder puts Kafka's answer there, as this test does ours; one that the text forgets comes at the end."""
     asked = "# a new one (v3)\n\na Heartbeat v3 group_id=$group generation_id=1\n"
-    name, answered = played(asked + end)
-    assert file_of({name: answered}) == f"{asked}----\na UNKNOWN_MEMBER_ID\n"
+    answered = {name: played(name, told) for name, told in Stories([asked + end]).items()}
+    assert file_of(answered) == f"{asked}----\na UNKNOWN_MEMBER_ID\n"
 
 
 def test_an_answer_that_is_held_back_to_the_end_is_no_event() -> None:
-    _, events = played(
-        "# x\n\na Fetch v4 max_wait_ms=9000 min_bytes=1 topics=[orders partitions=[0]]\n----\n"
-    )
-    assert len(events) == 1
+    text = "a Fetch v4 max_wait_ms=9000 min_bytes=1 topics=[orders partitions=[0]]\n----\n"
+    assert len(played("x", events_of("x", text))) == 1
 
 
 def test_what_the_broker_has_not_made_up_is_not_sent_as_if_it_had() -> None:
     """The request differs from the text, which says of each id who makes it."""
-    text = "# x\n\na Heartbeat v3 group_id=$group member_id=a-#1\n----\na UNKNOWN_MEMBER_ID\n"
-    assert played(text)[1] != Stories([text])["x"]
+    told = events_of("x", "a Heartbeat v3 group_id=$group member_id=a-#1\n----\na UNKNOWN_MEMBER_ID\n")
+    assert played("x", told) != told
 
 
 @pytest.mark.parametrize(
@@ -141,20 +133,20 @@ def test_what_the_broker_has_not_made_up_is_not_sent_as_if_it_had() -> None:
     [
         ("until orders", "no such command: until orders"),
         ("pause 5 s", "no such command: pause 5 s"),
-        ("setting another", "no such command: setting another"),
+        ("pause 5 ms\nsetting new", "no such command: setting new"),
         ("topic t 3", "no such command: topic t 3"),
         ("quietly a Heartbeat v3 group_id=$group", "'error_code': 25"),
     ],
 )
 def test_a_command_that_does_nothing_is_refused(text: str, reason: str) -> None:
     with pytest.raises(AssertionError, match=reason) as caught:
-        played(f"# a story\n\n{text}\n")
+        played("a story", events_of("a story", text))
     assert caught.value.__notes__[0].startswith("a story: [")
 
 
 def test_an_unknown_field_is_refused() -> None:
     with pytest.raises((AssertionError, KeyError)):
-        Stories(["# x\n\na Heartbeat v3 group=$group\n"])["x"]
+        events_of("x", "a Heartbeat v3 group=$group")
 
 
 def test_kafka_answered_everything_it_was_asked() -> None:

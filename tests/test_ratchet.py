@@ -51,7 +51,7 @@ CEILINGS = {
     "tests/columns": 340,
     "tests/coordinator": 6580,
     "tests/diagnosis": 820,
-    "tests/differential": 2200,
+    "tests/differential": 2180,
     "tests/documents": 1680,
     "tests/drivers": 2200,
     "tests/generators": 140,

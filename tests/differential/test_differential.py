@@ -64,8 +64,6 @@ DIFFERENT = {
 
 KAFKAS = stored()
 VERSION = re.compile(r" \(v\d+\)$")
-
-
 NAMES: dict[str, list[str]] = defaultdict(list)
 """The names of a situation in every version by its title."""
 for each in KAFKAS:
@@ -89,14 +87,14 @@ def played(name: str, told: list[Event]) -> list[Event]:
 
 def what_differs(name: str) -> str:
     """Return in what our answers to a situation differ from Kafka's, "" if they are the same."""
-    events = played(name, KAFKAS[name])
-    ours, kafkas = comparable(events, KAFKAS[name]), comparable(KAFKAS[name], KAFKAS[name])
+    both = played(name, KAFKAS[name]), KAFKAS[name]
+    ours, kafkas = (comparable(events, KAFKAS[name]) for events in both)
     known, reason = DIFFERENT.get(name, (0, ""))
     found = sum(our != their for our, their in zip_longest(ours, kafkas))
     if found == known:
         return ""
-    told = difference(name, ours, kafkas) if found else f"{name} is no longer different: {reason}"
-    return f"{found} events differ, {known} of them are documented: {told}"
+    told = difference(name, ours, kafkas) if found else f"{name}: {reason}"
+    return f"{found} events differ, {known} are documented: {told}"
 
 
 def test_each_title_occurs_once() -> None:

@@ -50,7 +50,7 @@ CEILINGS = {
     "tests/claims": 3620,
     "tests/client": 6500,
     "tests/columns": 340,
-    "tests/coordinator": 6620,
+    "tests/coordinator": 6580,
     "tests/diagnosis": 820,
     "tests/differential": 2180,
     "tests/documents": 1760,

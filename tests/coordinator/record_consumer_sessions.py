@@ -29,7 +29,7 @@ from tests.coordinator.recorded_members import (
     owning,
     settle,
 )
-from tests.differential.brokers import PATIENCE_MS, RemoteBroker, RemoteLine
+from tests.differential.brokers import ADMIN, PATIENCE_MS, RemoteBroker, RemoteLine
 from tests.differential.play import Client, Play
 
 TOPICS = {"orders": 4, "clicks": 3, "pages": 7, "wide": 40}
@@ -74,7 +74,7 @@ class RecordedBroker(RemoteBroker):
         super().__init__(host, port)
         self.started = time.monotonic()
 
-    def connect(self) -> RecordedLine:
+    def connect(self, user: str = ADMIN) -> RecordedLine:
         self.lines.append(line := RecordedLine(self))
         return line
 
@@ -238,16 +238,16 @@ def become_stable(x: Member, y: Member) -> None:
     for client in (x, y):
         client.enter()
         if client is x:
-            client.joined()
+            client.answer()
             client.sync(members={x.member_id: assignment(0, 1, 2, 3)})
-            client.receive()
+            client.answer()
     x.join()
-    x.joined()
-    y.joined()
+    x.answer()
+    y.answer()
     y.sync()
     x.sync(members={x.member_id: assignment(0, 1), y.member_id: assignment(2, 3)})
-    x.receive()
-    y.receive()
+    x.answer()
+    y.answer()
 
 
 def upgrade(a: Consumer, x: Member, y: Member) -> None:
@@ -262,44 +262,44 @@ def upgrade(a: Consumer, x: Member, y: Member) -> None:
     x.beat()
     y.beat()
     x.sync()
-    x.receive()
+    x.answer()
     a.confirm()
 
 
 def give_up_with_classic_requests(a: Consumer, x: Member, y: Member) -> None:
     """Let the classic members give up partitions, with right and wrong requests."""
     x.join(protocols=(("range", owning(0, 1)), ("cooperative-sticky", owning(0, 1))))
-    x.joined()
+    x.answer()
     x.beat()
     a.describe()
     x.sync()
-    x.receive()
+    x.answer()
     x.sync(protocol_name="cooperative-sticky")
-    x.receive()
+    x.answer()
     x.sync(protocol_type="connect")
-    x.receive()
+    x.answer()
     x.sync(generation_id=7)
-    x.receive()
+    x.answer()
     x.sync(member_id="nobody")
-    x.receive()
+    x.answer()
     x.beat()
     x.beat(generation_id=1)
     x.commit(generation_id_or_member_epoch=1)
     x.commit(generation_id_or_member_epoch=7)
     x.commit(8)
     y.join(protocols=(("range", owning(2, 3)), ("cooperative-sticky", owning(2, 3))))
-    y.joined()
+    y.answer()
     y.sync()
-    y.receive()
+    y.answer()
     y.beat()
     x.join(protocols=(("range", owning(0)), ("cooperative-sticky", owning(0))))
-    x.joined()
+    x.answer()
     x.sync()
-    x.receive()
+    x.answer()
     y.join(protocols=(("range", owning(2)), ("cooperative-sticky", owning(2))))
-    y.joined()
+    y.answer()
     y.sync()
-    y.receive()
+    y.answer()
     a.confirm()
     a.describe()
 
@@ -307,13 +307,13 @@ def give_up_with_classic_requests(a: Consumer, x: Member, y: Member) -> None:
 def change_protocols(a: Consumer, y: Member) -> None:
     """Let a classic member join with protocols that it may not have, then with those of before."""
     y.join(protocols=(("sticky", owning()),))
-    y.joined()
+    y.answer()
     y.join(protocols=(("range", b"\0"),))
-    y.joined()
+    y.answer()
     y.join(protocols=(("range", owning(2)), ("cooperative-sticky", owning(2))))
-    y.joined()
+    y.answer()
     y.sync()
-    y.receive()
+    y.answer()
     a.describe()
 
 
@@ -327,9 +327,9 @@ def downgrade(a: Consumer, b: Consumer, x: Member, y: Member) -> None:
     y.leave()
     b.describe()
     x.join(protocols=(("range", owning()), ("cooperative-sticky", owning())))
-    x.joined()
+    x.answer()
     x.sync()
-    x.receive()
+    x.answer()
     settle(b)
     b.describe()
     b.leave()  # the last one: a classic group again
@@ -337,9 +337,9 @@ def downgrade(a: Consumer, b: Consumer, x: Member, y: Member) -> None:
     b.describe_classic(b.group)
     x.beat()
     x.join()
-    x.joined()
+    x.answer()
     x.sync(members={x.member_id: assignment(0, 1, 2, 3)})
-    x.receive()
+    x.answer()
     b.describe_classic(b.group)
     b.fetch(member_id=None, member_epoch=-1)
     x.leave()
@@ -371,43 +371,43 @@ def session_no_upgrade(w: Play) -> None:
     a.group = "no-upgrade-1"
     x = member(w, "x", a.group)
     x.enter(protocol_type="connect")
-    x.joined()
+    x.answer()
     a.join("orders")
     x.sync(members={x.member_id: b"?"})
-    x.receive()
+    x.answer()
     a.join("orders")
     a.group = "no-upgrade-2"
     x = member(w, "x", a.group)
     x.enter()
-    x.joined()
+    x.answer()
     a.join("orders")  # nobody has an assignment yet
     a.describe()
     x.sync(members={x.member_id: b"?"})
-    x.receive()
+    x.answer()
     a.group = "no-upgrade-3"
     x = member(w, "x", a.group)
     a.epoch = 0
     x.enter()
-    x.joined()
+    x.answer()
     cls = messages.ConsumerProtocolAssignment
     x.sync(members={x.member_id: b"\0\0" + messages.encode(cls([], b"mine"), 0)})
-    x.receive()
+    x.answer()
     a.join("orders")
     a.group = "no-upgrade-4"
     x = member(w, "x", a.group)
     a.epoch = 0
     x.enter(protocols=(("range", b"\0\1\0"),))
-    x.joined()
+    x.answer()
     x.sync(members={x.member_id: assignment(0)})
-    x.receive()
+    x.answer()
     a.join("orders")
     a.group = "no-upgrade-5"
     x = member(w, "x", a.group)
     a.epoch = 0
     x.enter()
-    x.joined()
+    x.answer()
     x.sync(members={x.member_id: b"\0"})
-    x.receive()
+    x.answer()
     a.join("orders")
 
 
@@ -421,9 +421,9 @@ def session_classic_timeouts(w: Play) -> None:
         client.session_ms, client.rebalance_ms = session_ms, rebalance_ms
         client.protocols = (("range", owning()),)
         client.enter()
-        client.joined()
+        client.answer()
         client.sync()
-        client.receive()
+        client.answer()
         settle(a)
     a.describe()
     y.beat()

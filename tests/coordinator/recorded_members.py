@@ -7,11 +7,11 @@ from tests.differential.play import Client, Play
 from tests.drivers.shard import subscription
 
 TOPIC = "orders"
-RANGE, OTHER = subscription(TOPIC), subscription("pages")
+RANGE = subscription(TOPIC)
 
 
 class Member(Client):
-    """A member of a classic group; `join` and `sync` send, `joined` and `receive` take the answers."""
+    """A member of a classic group; `join` and `sync` send, `answer` takes the answers."""
 
     def join(self, version: int = 9, **changes: Any) -> None:
         """Send JoinGroup; what is changed stays so."""
@@ -20,17 +20,11 @@ class Member(Client):
             setattr(self, name, value)
         self.send_join(version)
 
-    def joined(self) -> Any:
-        return self.answer()
-
-    def receive(self) -> Any:
-        return self.answer()
-
     def enter(self, version: int = 9, **changes: Any) -> None:
         """Send joins until one waits."""
         self.join(version, **changes)
         if version >= 4 and not self.member_id and self.instance is None:
-            self.joined()
+            self.answer()
             self.join(version)
 
     def sync(self, version: int = 5, members: dict[Client | str, bytes] | None = None, **fields: Any) -> None:
@@ -50,26 +44,6 @@ def member(w: Play, name: str, group: str = "") -> Member:
     made.session_ms = made.rebalance_ms = 20_000
     made.protocols = (("range", RANGE), ("roundrobin", RANGE))
     return made
-
-
-def start(*members: Member) -> None:
-    """Have the members make a stable generation, the first of them its leader."""
-    leader = members[0]
-    for each in members:
-        each.enter()
-        if each is leader:
-            each.joined()
-            each.sync(members={each: b"first"})
-            each.receive()
-    if len(members) > 1:
-        leader.join()
-        for each in members:
-            each.joined()
-        for each in members[1:]:
-            each.sync()
-        leader.sync(members={each: f"of {at}".encode() for at, each in enumerate(members)})
-        for each in members:
-            each.receive()
 
 
 class Consumer(Client):
@@ -151,7 +125,7 @@ def settle(*members: Consumer) -> None:
 def create(client: Client, **topics: int) -> None:
     """Create topics, and wait until the broker knows them."""
     for name, partitions in topics.items():
-        client.play.topic(partitions, name)
+        client.play.topic(name, partitions)
     client.play.pause(300)
 
 

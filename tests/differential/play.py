@@ -1,8 +1,8 @@
-"""A situation at play: clients by name, what they asked and what they were answered, in the order of the script."""
+"""One situation with one broker: clients by name, what they asked and what they were answered, in order."""
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.wire.api import API_VERSIONS
@@ -17,9 +17,6 @@ Event = list[Any]
 Offset = tuple[Any, ...]
 """(topic, partition, offset), and metadata and leader epoch after them if need be."""
 
-Wanted = tuple[Any, ...]
-"""(topic, partition, partition …)."""
-
 TOPICS = {"orders": 4, "pages": 2}
 """The topics that every situation finds, and their partitions."""
 
@@ -29,7 +26,7 @@ NOT_YET = (
     ErrorCode.NOT_COORDINATOR,
 )
 QUIET = "play"
-"""The client that asks what does not belong to the table."""
+"""The client that asks what is no event."""
 
 APPEND_MS = 40
 """Kafka refuses a join before the group that it makes is to be seen by other requests."""
@@ -38,15 +35,13 @@ ORDER_MS = 40
 """What is sent later on another connection, arrives later."""
 
 
-def subscription(*topics: str, version: int = 0, junk: bytes = b"") -> bytes:
-    """The metadata with which a member subscribes to topics, in the layout of version 0."""
+def subscription(*topics: str) -> bytes:
+    """The metadata with which a member subscribes to topics, in version 0."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-    return version.to_bytes(2, "big") + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff" + junk
+    return bytes(2) + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 
 
-ORDERS = subscription("orders")
-RANGE = (("range", ORDERS),)
-BOTH = (("range", ORDERS), ("roundrobin", ORDERS))
+RANGE = (("range", subscription("orders")),)
 
 
 def slug_of(name: str) -> str:
@@ -65,30 +60,16 @@ class Play:
         self.slug = slug_of(name)
         self.learn(*topics)
 
-    def client(self, label: str, user: str = ADMIN, **state: Any) -> "Client":
-        """Return a client on a connection of its own; its name is its client id too."""
-        client = Client(self, label, user)
-        for name, value in state.items():
-            assert hasattr(client, name), name
-            setattr(client, name, value)
-        return client
-
-    def clients(self, labels: str, **state: Any) -> "list[Client]":
-        """Return a client for each letter."""
-        return [self.client(label, **state) for label in labels]
-
     def pause(self, ms: int) -> None:
         """Let time pass."""
         self.broker.pause(ms)
 
-    def topic(self, partitions: int = 1, name: str = "", **configs: str) -> str:
-        """Create a topic of the situation's own; return its name."""
-        name = name or self.slug
+    def topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+        """Create a topic, and let time pass until it is led."""
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": []}
         given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
         self.ask("CreateTopics", 7, topics=[topic | {"configs": given}], timeout_ms=10000)
         self.until(lambda: self.has_topic(name, partitions))
-        return name
 
     def has_topic(self, name: str, partitions: int) -> bool:
         """Whether there is a topic of so many partitions, all of them led."""
@@ -109,15 +90,13 @@ class Play:
         found = self.ask("ListOffsets", 5, replica_id=-1, isolation_level=0, topics=topics)
         return not any(partition.error_code for partition in found.topics[0].partitions)
 
-    def transactional(self, name: str = "") -> str:
-        """Return a transactional id of the situation's own, once its coordinator is at work."""
-        name = name or self.slug
+    def transactional(self, name: str) -> None:
+        """Let time pass until the coordinator of a transactional id is at work."""
         self.until(lambda: self.has_coordinator(name, of_transactions=True))
         self.until(lambda: self._state_of(name).error_code not in NOT_YET)
         # A producer id of 0, which a new broker gives first, could not be told from none.
         asked = {"transactional_id": None, "transaction_timeout_ms": 0}
         self.until(lambda: not self.ask("InitProducerId", 4, **asked).error_code)
-        return name
 
     def has_coordinator(self, key: str, *, of_transactions: bool) -> bool:
         """Whether a group or a transactional id has a coordinator."""
@@ -148,39 +127,25 @@ class Play:
                 self.names.learn_topic(topic.name, topic.topic_id)
         return found
 
-    @contextlib.contextmanager
-    def unrecorded(self) -> Iterator[None]:
-        """Let nothing of what happens be an event."""
-        before = len(self.events)
-        yield
-        del self.events[before:]
-
     def ask(self, api: str, version: int, **fields: Any) -> Any:
-        """Ask quietly; return the answer."""
-        with self.unrecorded():
-            answer = Client(self, QUIET).ask(api, version, **fields)
+        """Ask what is no event of the situation; return the answer."""
+        before = len(self.events)
+        answer = Client(self, QUIET).ask(api, version, **fields)
+        del self.events[before:]
         assert answer is not None, f"{api} v{version} is not answered"
         return answer
 
-    def completing(self, leader: "Client", follower: "Client") -> None:
-        """Have two clients join, up to CompletingRebalance."""
-        leader.enter()
-        leader.answer()
-        follower.enter()
-        leader.join()
-        follower.answer()
-
-    def stable(self, *clients: "Client", version: int = 9) -> None:
+    def stable(self, *clients: "Client") -> None:
         """Have the clients make a stable generation, the first of them its leader; the others join together."""
         leader, others = clients[0], clients[1:]
-        leader.enter(version)
+        leader.enter()
         leader.answer()
         leader.sync({leader: b"all"})
         if not others:
             return
         for other in others:
-            other.enter(version)
-        leader.join(version)
+            other.enter()
+        leader.join()
         for other in others:
             other.answer()
         for other in others:
@@ -284,7 +249,7 @@ class Client:
         return response
 
     def _take(self, pending: "Pending", frame: bytes) -> tuple[Any, Any]:
-        """Return an answer and what the table says of it."""
+        """Return an answer and what a story says of it."""
         api, version = pending.api, pending.version
         cls = messages.find(f"{api}Response")
         if version not in cls.SCHEMA.versions:
@@ -345,7 +310,7 @@ class Client:
             entry |= dict(zip(("committed_metadata", "committed_leader_epoch"), rest, strict=False))
             topics[-1]["partitions"].append(entry)
         return self.ask(
-            "OffsetCommit", version, **self._as_member("generation_id_or_member_epoch", fields), topics=topics
+            "OffsetCommit", version, **self.as_member("generation_id_or_member_epoch", fields), topics=topics
         )
 
     def nobody_commits(self, *offsets: Offset, version: int = 9, **fields: Any) -> Any:
@@ -353,32 +318,35 @@ class Client:
         nobody = {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None}
         return self.commit(*offsets, version=version, **nobody | fields)
 
-    def fetch(self, *wanted: Wanted, version: int = 8, everything: bool = False, **fields: Any) -> Any:
-        """OffsetFetch of one group: `wanted`, or `everything`."""
+    def fetch(
+        self, *wanted: tuple[Any, ...], version: int = 8, everything: bool = False, **fields: Any
+    ) -> Any:
+        """OffsetFetch of one group: (topic, partition …) each, or `everything`."""
         require_stable = fields.pop("require_stable", False)
         group = {"group_id": fields.pop("group_id", self.group), **fields}
-        topics = None if everything else _wanted(wanted)
+        topics = [
+            {"name": topic, "topic_id": topic, "partition_indexes": list(partitions)}
+            for topic, *partitions in wanted
+        ]
+        topics = None if everything else topics
         if version < 8:
             for topic in topics or ():
                 del topic["topic_id"]
             return self.ask("OffsetFetch", version, **group, topics=topics, require_stable=require_stable)
-        return self.fetch_groups(group | {"topics": topics}, version=version, require_stable=require_stable)
+        groups = [group | {"topics": topics}]
+        return self.ask("OffsetFetch", version, groups=groups, require_stable=require_stable)
 
-    def fetch_groups(self, *groups: dict[str, Any], version: int = 8, require_stable: bool = False) -> Any:
-        """OffsetFetch of several groups."""
-        return self.ask("OffsetFetch", version, groups=list(groups), require_stable=require_stable)
-
-    def delete_offsets(self, *wanted: Wanted, **fields: Any) -> Any:
+    def delete_offsets(self, *wanted: tuple[Any, ...]) -> Any:
         """OffsetDelete: (topic, partition …) each."""
         topics = [
             {"name": topic, "partitions": [{"partition_index": partition} for partition in partitions]}
             for topic, *partitions in wanted
         ]
-        return self.ask("OffsetDelete", 0, **{"group_id": self.group, "topics": topics} | fields)
+        return self.ask("OffsetDelete", 0, group_id=self.group, topics=topics)
 
     # -- membership
 
-    def _as_member(self, generation: str, fields: dict[str, Any]) -> dict[str, Any]:
+    def as_member(self, generation: str, fields: dict[str, Any]) -> dict[str, Any]:
         own = {
             "group_id": self.group,
             generation: self.generation,
@@ -431,11 +399,11 @@ class Client:
             for who, what in (assigned or {}).items()
         ]
         protocol = {"protocol_type": self.protocol_type, "protocol_name": self.protocol_name}
-        return self._as_member("generation_id", {**protocol, "assignments": given} | fields)
+        return self.as_member("generation_id", {**protocol, "assignments": given} | fields)
 
     def beat(self, version: int = 4, **fields: Any) -> Any:
         """Heartbeat."""
-        return self.ask("Heartbeat", version, **self._as_member("generation_id", fields))
+        return self.ask("Heartbeat", version, **self.as_member("generation_id", fields))
 
     def leave(self, *members: tuple[str, str | None], version: int = 5, **fields: Any) -> Any:
         """LeaveGroup of this member, or of those given as (member id, instance)."""
@@ -447,24 +415,17 @@ class Client:
 
     # -- groups as administrators see them
 
-    def describe(self, *groups: str, version: int = 6, **fields: Any) -> Any:
+    def describe(self, *groups: str, version: int = 6) -> Any:
         """DescribeGroups; the situation's own when none is named."""
-        return self.ask("DescribeGroups", version, groups=list(groups or [self.group]), **fields)
+        return self.ask("DescribeGroups", version, groups=list(groups or [self.group]))
 
-    def list_groups(self, version: int = 5, states: Iterable[str] = (), types: Iterable[str] = ()) -> Any:
+    def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> Any:
         """ListGroups."""
-        return self.ask("ListGroups", version, states_filter=list(states), types_filter=list(types))
+        return self.ask("ListGroups", 5, states_filter=list(states), types_filter=list(types))
 
-    def delete_groups(self, *groups: str, version: int = 2) -> Any:
-        """DeleteGroups; the situation's own when none is named."""
-        return self.ask("DeleteGroups", version, groups_names=list(groups or [self.group]))
-
-
-def _wanted(wanted: Iterable[Wanted]) -> list[dict[str, Any]]:
-    return [
-        {"name": topic, "topic_id": topic, "partition_indexes": list(partitions)}
-        for topic, *partitions in wanted
-    ]
+    def delete_groups(self) -> Any:
+        """DeleteGroups of the situation's own."""
+        return self.ask("DeleteGroups", 2, groups_names=[self.group])
 
 
 def _sort_offsets(topics: list[dict[str, Any]]) -> None:

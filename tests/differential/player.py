@@ -1,19 +1,21 @@
 """The player of a story: it sends what the text asks, and takes the answers where the text takes them.
 
 A client is a connection; its name is its client id, and its user where the broker has users. The text says of a request
-that its answer `waits`; otherwise an answer may take any time. The commands among the requests:
+that its answer `waits`; otherwise an answer may take any time. A request without an answer in the text is held back to
+the end: its answer, if there is one, is an event too. The commands among the requests:
 
     setting NAME                             of which of SETTINGS the broker is: of a situation, or of all of a file;
                                              with `transactions` the coordinator of $slug is at work
     topic NAME partitions=N [KEY=VALUE …]    there is this topic, and it is led
     ids NAME …                               learn the ids of topics that no `topic` has made
     transactional NAME                       the coordinator of this transactional id is at work
-    pause N ms                               time passes
+    pause N ms                               time passes, say until a broker follows what its controller has answered
     until NAME has N partitions              time passes until a topic that was asked for is led, …
     until NAME is gone                       … until one that was deleted is not known any more, …
     until N acls                             … until the broker knows so many ACLs, …
     until group coordinator NAME             … or until there is one, or that of a `transaction`
-    quietly CLIENT REQUEST                   a request that is not recorded
+    no acls                                  all ACLs are deleted, and the broker knows it
+    quietly CLIENT REQUEST                   a request whose answer is not recorded; it is no error
 
 After an EndTxn or an InitProducerId the player lets time pass until the markers of the transaction are written.
 """
@@ -23,8 +25,8 @@ from typing import Any
 
 from tests.differential.brokers import ADMIN, Broker
 from tests.differential.play import ORDER_MS, Client, Event, Play
+from tests.differential.settings import USERS
 from tests.differential.stories import COMMANDS, QUIETLY
-from tests.differential.table import USERS
 
 EVERY_ACL = {
     **dict.fromkeys(("resource_name_filter", "principal_filter", "host_filter")),
@@ -42,35 +44,51 @@ class Player:
         self._sessions: dict[str, int] = {}
 
     def play(self, told: list[Event]) -> list[Event]:
-        """Return what is told with the answers of this broker."""
+        """Return what is told with the requests as they were sent, and the answers of this broker.
+
+        An error says in a note of which story and event it is.
+        """
         for event, following in zip(told, [*told[1:], [""]], strict=True):
-            front, what, *request = event
-            if front in COMMANDS:
-                getattr(self, f"_{front}")(*what.split())
-                self._play.events.append(event)
-            elif front.startswith(QUIETLY):
-                with self._play.unrecorded():
-                    self._ask(front.removeprefix(QUIETLY), what, request[0])
-                    self._answer(front.removeprefix(QUIETLY))
-                self._play.events.append(event)
-            elif request:
-                self._ask(front, what, request[0])
-                if following[0] != front or len(following) > 2 or following[1] == "waits":
-                    self._play.pause(ORDER_MS)
-            elif what == "waits":
-                self._client(front).silent()
-            else:
-                self._answer(front)
+            try:
+                self._step(event, following)
+            except Exception as error:
+                error.add_note(f"{self._play.group}: {event}")
+                raise
+        self._hear_the_rest()
         return self._play.events
 
-    def clean_up(self) -> None:
-        """Delete all ACLs."""
-        self._play.ask("DeleteAcls", 3, filters=[EVERY_ACL])
-        self._until("0", "acls")
+    def _step(self, event: Event, following: Event) -> None:
+        front, what, *request = event
+        if front in COMMANDS:
+            self._do(front, *what.split())
+            self._play.events.append(event)
+        elif front.startswith(QUIETLY):
+            label = front.removeprefix(QUIETLY)
+            self._ask(label, what, request[0])
+            answer = self._answer(label)
+            (_, *sent), shown = self._play.events[-2:]
+            assert answer is not None and not getattr(answer, "error_code", 0), shown
+            self._play.events[-2:] = [[front, *sent]]
+        elif request:
+            self._ask(front, what, request[0])
+            if following[0] != front or len(following) > 2 or following[1] == "waits":
+                self._play.pause(ORDER_MS)
+        elif what == "waits":
+            self._client(front).silent()
+        else:
+            self._answer(front)
+
+    def _hear_the_rest(self) -> None:
+        """Listen for the answers that are held back to the end; one that has come is an event."""
+        for label, client in self._clients.items():
+            if client.pending:
+                client.silent()
+                if self._play.events[-1] == [label, "waits"]:
+                    self._play.events.pop()
 
     def _client(self, label: str) -> Client:
         if label not in self._clients:
-            self._clients[label] = self._play.client(label, label if label in USERS else ADMIN)
+            self._clients[label] = Client(self._play, label, label if label in USERS else ADMIN)
         return self._clients[label]
 
     def _ask(self, label: str, asked: str, fields: dict[str, Any]) -> None:
@@ -82,47 +100,44 @@ class Player:
         if api in ("EndTxn", "InitProducerId") and fields["transactional_id"]:
             self._ending[label] = fields["transactional_id"]
 
-    def _answer(self, label: str) -> None:
+    def _answer(self, label: str) -> Any:
         before = self._play.names.session_id
-        self._client(label).answer()
+        answer = self._client(label).answer()
         if (session_id := self._play.names.session_id) != before:
             self._sessions[label] = session_id
         if label in self._ending:
             self._play.settle(self._ending.pop(label))
+        return answer
 
-    # -- commands
-
-    def _setting(self, name: str) -> None:
-        if name == "transactions":
-            self._play.transactional()
-
-    def _topic(self, name: str, partitions: str, *configs: str) -> None:
-        count = int(partitions.removeprefix("partitions="))
-        self._play.topic(count, name, **dict(each.split("=") for each in configs))
-
-    def _ids(self, *names: str) -> None:
-        self._play.learn(*names)
-
-    def _transactional(self, *words: str) -> None:
-        self._play.transactional(" ".join(words))
-
-    def _pause(self, ms: str, _: str) -> None:
-        self._play.pause(int(ms))
-
-    def _until(self, *words: str) -> None:
-        match words:
-            case [name, "has", count, "partitions"]:
-                self._play.until(lambda: self._play.has_topic(name, int(count)))
-            case [name, "is", "gone"]:
-                self._play.until(lambda: bool(self._play.learn(name).topics[0].error_code))
-            case [count, "acls"]:
-                self._play.until(lambda: self._acls() == int(count))
-            case [kind, "coordinator", *name]:
-                self._play.until(
-                    lambda: self._play.has_coordinator(" ".join(name), of_transactions=kind == "transaction")
-                )
+    def _do(self, *command: str) -> None:
+        play = self._play
+        match command:
+            case ["setting", name] if not play.events:
+                if name == "transactions":
+                    play.transactional(play.slug)
+            case ["topic", name, partitions, *configs] if partitions.startswith("partitions="):
+                count = int(partitions.removeprefix("partitions="))
+                play.topic(name, count, **dict(each.split("=") for each in configs))
+            case ["ids", _, *_]:
+                play.learn(*command[1:])
+            case ["transactional", _, *_]:
+                play.transactional(" ".join(command[1:]))
+            case ["pause", ms, "ms"]:
+                play.pause(int(ms))
+            case ["until", name, "has", count, "partitions"]:
+                play.until(lambda: play.has_topic(name, int(count)))
+            case ["until", name, "is", "gone"]:
+                play.until(lambda: bool(play.learn(name).topics[0].error_code))
+            case ["until", count, "acls"]:
+                play.until(lambda: self._acls() == int(count))
+            case ["until", "group" | "transaction" as kind, "coordinator", _, *_]:
+                key, of_transactions = " ".join(command[3:]), kind == "transaction"
+                play.until(lambda: play.has_coordinator(key, of_transactions=of_transactions))
+            case ["no", "acls"]:
+                play.ask("DeleteAcls", 3, filters=[EVERY_ACL])
+                play.until(lambda: not self._acls())
             case _:
-                raise AssertionError(f"until {' '.join(words)}")
+                raise AssertionError(f"no such command: {' '.join(command)}")
 
     def _acls(self) -> int:
         resources: Iterable[Any] = self._play.ask("DescribeAcls", 3, **EVERY_ACL).resources

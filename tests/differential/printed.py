@@ -21,6 +21,7 @@ ID_BYTES = 16
 FIRST_MS = 1_700_000_000_000
 """The time of the records of producers that are known."""
 
+NEVER_MADE = "never-made"
 UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")
 _UUID = re.compile("[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 _ID = re.compile("[0-9a-f]{32}")
@@ -96,7 +97,7 @@ _UNORDERED = {
 
 
 class Names:
-    """What a broker made up in one situation, and what a table writes for it."""
+    """What a broker made up in one situation, and what a story writes for it."""
 
     def __init__(self) -> None:
         self.made: dict[str, str] = {}
@@ -113,15 +114,15 @@ class Names:
             self._producers.setdefault(producer_id, f"P{len(self._producers) + 1}")
 
     def producer(self, producer_id: int) -> int | str:
-        """Return what a table writes for a producer id."""
+        """Return what a story writes for a producer id."""
         return self._producers.get(producer_id, producer_id)
 
     def real_producer(self, shown: int | str) -> int:
-        """Return the id of a producer that a table shows."""
+        """Return the id of a producer that a story shows."""
         return next((known for known, label in self._producers.items() if label == shown), -1)
 
     def batches(self, data: bytes) -> list[Any] | None:
-        """Return what a table writes for batches of producers that are known; None when there is none of them."""
+        """Return what a story writes for batches of producers that are known; None when there is none of them."""
         try:
             found = list(batch_headers(data))
         except ProtocolError:
@@ -141,7 +142,7 @@ class Names:
     def real_batch(
         self, base: int, last: int, producer: Any, epoch: int, sequence: int, kind: str, values: list[str]
     ) -> bytes:
-        """Return a batch that a table shows, of a time of its own."""
+        """Return a batch that a story shows, of a time of its own."""
         records = [(None, value.encode("latin-1"), (), FIRST_MS) for value in values]
         return bytes(
             encode_batch(
@@ -160,31 +161,27 @@ class Names:
             self._former[self._topics[name]] = name
         self._topics[name] = topic_id
 
-    def topic_id(self, name: str) -> bytes:
-        """Return the id of a topic; UNKNOWN_ID for one that is not known."""
-        return self._topics.get(name, UNKNOWN_ID)
-
     def topic_ids(self) -> list[tuple[str, bytes]]:
         """Return the names of topics with their ids, former ones first."""
         return [*((name, former) for former, name in self._former.items()), *self._topics.items()]
 
     def topic_text(self, topic_id: bytes) -> str:
-        """Return what a table writes for a topic id."""
+        """Return what a story writes for a topic id."""
         if topic_id in self._former:
             return f"former id of {self._former[topic_id]}"
         return next((f"id of {n}" for n, known in self._topics.items() if known == topic_id), topic_id.hex())
 
     def real_topic_id(self, shown: str) -> bytes:
-        """Return the id of a topic that a table shows, or that of the topic of this name."""
+        """Return the id of a topic that a story shows, or that of the topic of this name."""
         for name, topic_id in reversed(self.topic_ids()):
             if shown in (name, self.topic_text(topic_id)):
                 return topic_id
         return bytes.fromhex(shown) if _ID.fullmatch(shown) else UNKNOWN_ID
 
     def real_text(self, shown: str) -> str:
-        """Return a string that a table shows, with what the broker made up."""
+        """Return a string that a story shows, with what the broker made up; NEVER_MADE if it has not."""
         real = {label: made for made, label in self.made.items()}
-        return _MADE.sub(lambda found: real.get(found[0], found[0]), shown)
+        return _MADE.sub(lambda found: real.get(found[0], NEVER_MADE), shown)
 
     def learn(self, made: str) -> None:
         """Note an id that a broker made up: the UUID in it, or all of it."""
@@ -236,7 +233,7 @@ def _built(
 
 
 def _real(value: Any, field: Field, names: Names) -> Any:
-    """Return what a table means with a value: the opposite of `_scalar`."""
+    """Return what a story means with a value: the opposite of `_scalar`."""
     if isinstance(value, list) and field.array:
         return [_real(each, field, names) for each in value]
     if field.type == "uuid" and isinstance(value, str):

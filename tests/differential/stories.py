@@ -30,7 +30,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.differential import batches
 from tests.differential.play import Event, slug_of, subscription
-from tests.differential.table import PARTS
+from tests.differential.settings import PARTS
 
 STORIES = Path(__file__).resolve().parents[1] / "stories"
 WIDTH = 160
@@ -41,11 +41,11 @@ IN_PLACE_OF_AN_ANSWER = ("waits", "closed", "silence", NOT_YET)
 
 CLUSTER = "cluster"
 SETTING, DEFAULT = "setting", "default"
-COMMANDS = (SETTING, "topic", "ids", "transactional", "pause", "until", CLUSTER)
+COMMANDS = (SETTING, "topic", "ids", "transactional", "pause", "until", "no", CLUSTER)
 """In place of a client: what is done among the requests. player.py says what each command does, all but `cluster`."""
 
 QUIETLY = "quietly "
-"""Before a client: a request that is not recorded, nor its answer."""
+"""Before a client: a request whose answer is not recorded."""
 
 NAMELESS = "-"
 """A client whose name is empty."""
@@ -129,7 +129,7 @@ def _layout_of(struct: Struct, version: int) -> _Layout:
 
 
 def _default(field: Field, version: int) -> Any:
-    """Return what a table writes for a field that is absent."""
+    """Return what a field is that a story leaves out."""
     if field.array or field.default is None:
         return None if field.default is None else []
     if field.struct is not None:

@@ -35,8 +35,8 @@ from tests.coordinator import record_assignor_answers, record_consumer_sessions,
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.player import Player
+from tests.differential.settings import HAVE_USERS, PARTS, SETTINGS, USERS
 from tests.differential.stories import STORIES, file_of, part, setting_of, stored
-from tests.differential.table import HAVE_USERS, PARTS, SETTINGS, USERS
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
@@ -108,10 +108,9 @@ def play_remote(host: str, port: int, name: str, told: list[Event]) -> list[Even
     broker = RemoteBroker(host, port, has_users=has_users)
     started = time.monotonic()
     try:
-        player = Player(broker, name)
-        events = player.play(told)
+        events = Player(broker, name).play(told)
         if has_users:
-            player.clean_up()
+            Player(broker, name).play([["no", "acls"]])
         return events
     finally:
         broker.close()
@@ -139,9 +138,16 @@ def record(port: int, area: str, only: str) -> None:
                 answers[of][name] = events = play_remote("127.0.0.1", port, name, told)
                 if has_silence(events):
                     print(f"{name}: an answer did not come", file=sys.stderr)
+                if _requests(events) != _requests(told):
+                    print(f"{name}: a request was not sent as it was written", file=sys.stderr)
     for of, situations in answers.items():
         (STORIES / f"{of}.txt").write_text(file_of(situations), encoding="utf-8")
     print(f"{sum(map(len, answers.values()))} situations")
+
+
+def _requests(events: list[Event]) -> list[Event]:
+    """Return the requests with their clients, without the answers."""
+    return [event for event in events if len(event) > 2]
 
 
 def record_administration(port: int) -> None:
@@ -197,7 +203,7 @@ OTHER_AREAS: dict[str, Callable[[int], None]] = {
     "assignors": lambda port: record_assignor_answers.record(),
     "topic_patterns": record_patterns,
 }
-"""What is not of the table."""
+"""What is recorded otherwise than by playing stories."""
 
 
 def compare(address: str, shown: bool) -> None:

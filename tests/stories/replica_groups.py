@@ -36,7 +36,7 @@ SITUATIONS: dict[str, Callable[[ClusterPlay], None]] = {}
 
 
 def situation(name: str) -> Callable[[Callable[[ClusterPlay], None]], Callable[[ClusterPlay], None]]:
-    """Put a script into the table."""
+    """Put a script into SITUATIONS."""
 
     def put(script: Callable[[ClusterPlay], None]) -> Callable[[ClusterPlay], None]:
         SITUATIONS[name] = script
@@ -431,7 +431,7 @@ def a_commit(a: Client, topic: str, offset: int) -> dict[str, Any]:
     """Return an OffsetCommit of a member."""
     partitions = [{"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}]
     topics = [{"name": topic, "topic_id": topic, "partitions": partitions}]
-    return a._as_member("generation_id_or_member_epoch", {}) | {"topics": topics}
+    return a.as_member("generation_id_or_member_epoch", {}) | {"topics": topics}
 
 
 @situation("a follower hangs: a transaction's state changes when it is replicated")

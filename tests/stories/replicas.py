@@ -38,7 +38,7 @@ SITUATIONS: dict[str, Script] = {}
 
 
 def situation(name: str) -> Callable[[Script], Script]:
-    """Put a script into the table."""
+    """Put a script into SITUATIONS."""
 
     def put(script: Script) -> Script:
         SITUATIONS[name] = script

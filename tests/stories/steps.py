@@ -1,9 +1,9 @@
-"""Steps of the scripts about three nodes: records, members of consumer groups, transactional producers."""
+"""Steps of the scripts of replicas.py and replica_groups.py: records, members of consumer groups, producers."""
 
 from typing import Any
 
 from kafka_offsets.protocol.records import encode_batch
-from tests.differential.play import Client, Offset
+from tests.differential.play import Client
 from tests.differential.printed import FIRST_MS
 
 ENTERING: dict[str, Any] = {
@@ -21,15 +21,10 @@ def batch(*values: str, first_ms: int = FIRST_MS) -> bytes:
     )
 
 
-def produced_to(topic: str, *data: tuple[int, Any]) -> list[dict[str, Any]]:
-    """What is produced to partitions of one topic."""
-    partitions = [{"index": index, "records": records} for index, records in data]
-    return [{"name": topic, "topic_id": topic, "partition_data": partitions}]
-
-
 def produce(a: Client, topic: str, data: Any, version: int = 9, partition: int = 0, acks: int = -1) -> Any:
     """Produce one batch."""
-    topics = produced_to(topic, (partition, data))
+    partitions = [{"index": partition, "records": data}]
+    topics = [{"name": topic, "topic_id": topic, "partition_data": partitions}]
     return a.ask("Produce", version, acks=acks, timeout_ms=5000, topic_data=topics)
 
 
@@ -47,13 +42,13 @@ def fetch(a: Client, topic: str, *offsets: tuple[int, int], version: int = 11, *
     return a.ask("Fetch", version, **own | fields)
 
 
-def offsets_at(a: Client, topic: str, *timestamps: tuple[int, int], version: int = 7) -> Any:
+def offsets_at(a: Client, topic: str, *timestamps: tuple[int, int]) -> Any:
     """ListOffsets of (partition, timestamp)."""
     partitions = [
         {"partition_index": partition, "timestamp": timestamp} for partition, timestamp in timestamps
     ]
     topics = [{"name": topic, "partitions": partitions}]
-    return a.ask("ListOffsets", version, replica_id=-1, isolation_level=0, topics=topics, timeout_ms=5000)
+    return a.ask("ListOffsets", 7, replica_id=-1, isolation_level=0, topics=topics, timeout_ms=5000)
 
 
 def owned(partitions: dict[str, list[int]]) -> list[dict[str, Any]]:
@@ -63,7 +58,7 @@ def owned(partitions: dict[str, list[int]]) -> list[dict[str, Any]]:
     ]
 
 
-def beat(a: Client, version: int = 1, **fields: Any) -> Any:
+def beat(a: Client, **fields: Any) -> Any:
     """A heartbeat that says nothing new."""
     own = {
         "group_id": a.group,
@@ -71,14 +66,14 @@ def beat(a: Client, version: int = 1, **fields: Any) -> Any:
         "member_epoch": a.generation,
         "instance_id": a.instance,
     }
-    return a.ask("ConsumerGroupHeartbeat", version, **own | fields)
+    return a.ask("ConsumerGroupHeartbeat", 1, **own | fields)
 
 
-def enter(a: Client, version: int = 1, **fields: Any) -> Any:
+def enter(a: Client, **fields: Any) -> Any:
     """The first heartbeat of a member."""
     if not a.member_id:
         a.member_id = f"member-{a.label}"
-    return beat(a, version, **ENTERING | fields)
+    return beat(a, **ENTERING | fields)
 
 
 def own(a: Client, answer: Any) -> Any:
@@ -95,9 +90,9 @@ def held(a: Client, answer: Any) -> dict[str, list[int]]:
     return dict(sorted(found.items()))
 
 
-def describe(a: Client, *groups: str, version: int = 1, **fields: Any) -> Any:
+def describe(a: Client, *groups: str) -> Any:
     """ConsumerGroupDescribe."""
-    return a.ask("ConsumerGroupDescribe", version, group_ids=list(groups or [a.group]), **fields)
+    return a.ask("ConsumerGroupDescribe", 1, group_ids=list(groups or [a.group]))
 
 
 class Producer:
@@ -151,18 +146,16 @@ class Producer:
         return self.client.ask("DescribeTransactions", 0, transactional_ids=[self.name])
 
 
-def add_offsets(a: Producer, version: int = 3, **fields: Any) -> Any:
+def add_offsets(a: Producer) -> Any:
     """AddOffsetsToTxn for the situation's group."""
-    return a.client.ask("AddOffsetsToTxn", version, **a.own | {"group_id": a.play.group} | fields)
+    return a.client.ask("AddOffsetsToTxn", 3, **a.own, group_id=a.play.group)
 
 
-def commit_in_transaction(a: Producer, *offsets: Offset, version: int = 3, **fields: Any) -> Any:
+def commit_in_transaction(a: Producer, *offsets: tuple[str, int, int], version: int = 3) -> Any:
     """TxnOffsetCommit for the situation's group."""
     topics: dict[str, list[dict[str, Any]]] = {}
-    for topic, partition, offset, *rest in offsets:
+    for topic, partition, offset in offsets:
         entry = {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
-        entry |= dict(zip(("committed_metadata", "committed_leader_epoch"), rest, strict=False))
         topics.setdefault(topic, []).append(entry)
     named = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
-    own = a.own | {"group_id": a.play.group, "topics": named}
-    return a.client.ask("TxnOffsetCommit", version, **own | fields)
+    return a.client.ask("TxnOffsetCommit", version, **a.own, group_id=a.play.group, topics=named)

@@ -81,7 +81,7 @@ class KafkaPeer:
         broker = self.connect()
         play = Play(broker, "prepare", ())
         prepare(Client(play, "prepare"))
-        play.topic(name=BARRIER)
+        play.topic(BARRIER)
         self._await_coordinators(play)
         broker.close()
 

@@ -39,7 +39,7 @@ PARTS = (
     "transactional_offsets",
     "odd_requests",
 )
-"""The files of tests/stories without their ending, in the order of the table."""
+"""The files of tests/stories without their ending."""
 
 SMALL_CONSUMER_GROUPS = {
     "group.min.session.timeout.ms": "100",

@@ -18,12 +18,12 @@ that its answer `waits`; otherwise an answer may take any time. The commands amo
 After an EndTxn the player lets time pass until its markers are written.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.differential.brokers import ADMIN, Broker
 from tests.differential.play import ORDER_MS, Client, Event, Play
-from tests.differential.stories import COMMANDS, QUIETLY
+from tests.differential.stories import CLUSTER, COMMANDS, QUIETLY, StoryError
 from tests.differential.table import USERS
 
 EVERY_ACL = {
@@ -36,6 +36,7 @@ class Player:
     """One story with one broker; a `name` is that of the story, and of the groups that it makes."""
 
     def __init__(self, broker: Broker, name: str) -> None:
+        self._name = name
         self._play = Play(broker, name)
         self._clients: dict[str, Client] = {}
         self._ending: dict[str, str] = {}
@@ -45,6 +46,10 @@ class Player:
         """Return what is told with the answers of this broker."""
         for event, following in zip(told, [*told[1:], [""]], strict=True):
             front, what, *request = event
+            if front == CLUSTER:
+                raise StoryError(
+                    f"{self._name}: `{front} {what}`: the player has one broker; clusters are of replicas.py"
+                )
             if front in COMMANDS:
                 getattr(self, f"_{front}")(*what.split())
                 self._play.events.append(event)
@@ -110,19 +115,20 @@ class Player:
         self._play.pause(int(ms))
 
     def _until(self, *words: str) -> None:
+        self._play.until(self._condition(*words), " ".join(("until", *words)))
+
+    def _condition(self, *words: str) -> Callable[[], bool]:
         match words:
             case [name, "has", count, "partitions"]:
-                self._play.until(lambda: self._play.has_topic(name, int(count)))
+                return lambda: self._play.has_topic(name, int(count))
             case [name, "is", "gone"]:
-                self._play.until(lambda: bool(self._play.learn(name).topics[0].error_code))
+                return lambda: bool(self._play.learn(name).topics[0].error_code)
             case [count, "acls"]:
-                self._play.until(lambda: self._acls() == int(count))
+                return lambda: self._acls() == int(count)
             case [kind, "coordinator", *name]:
-                self._play.until(
-                    lambda: self._play.has_coordinator(" ".join(name), of_transactions=kind == "transaction")
-                )
-            case _:
-                raise AssertionError(f"until {' '.join(words)}")
+                of_transactions = kind == "transaction"
+                return lambda: self._play.has_coordinator(" ".join(name), of_transactions=of_transactions)
+        raise StoryError(f"{self._name}: until {' '.join(words)}")
 
     def _acls(self) -> int:
         resources: Iterable[Any] = self._play.ask("DescribeAcls", 3, **EVERY_ACL).resources

@@ -35,7 +35,15 @@ from tests.coordinator import record_assignor_answers, record_consumer_sessions,
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.player import Player
-from tests.differential.stories import STORIES, file_of, part, setting_of, stored
+from tests.differential.stories import (
+    COMMANDS,
+    IN_PLACE_OF_AN_ANSWER,
+    STORIES,
+    file_of,
+    part,
+    setting_of,
+    stored,
+)
 from tests.differential.table import HAVE_USERS, PARTS, SETTINGS, USERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +130,7 @@ def play_remote(host: str, port: int, name: str, told: list[Event]) -> list[Even
 def record(port: int, area: str, only: str) -> None:
     """Record all situations, or those of one area or with `only` in their names."""
     answers = {name: dict(part(name)) for name in PARTS}
+    recorded = 0
     for setting in SETTINGS:
         chosen = {
             (of, name): told
@@ -136,12 +145,19 @@ def record(port: int, area: str, only: str) -> None:
             if setting != "new":
                 make_ready("127.0.0.1", port, has_users=has_users)
             for (of, name), told in chosen.items():
-                answers[of][name] = events = play_remote("127.0.0.1", port, name, told)
+                events = play_remote("127.0.0.1", port, name, told)
                 if has_silence(events):
                     print(f"{name}: an answer did not come", file=sys.stderr)
+                if odd := [f"{event[0]} {event[1]}" for event in events if is_no_answer(event)]:
+                    print(f"{of}.txt: {name}: not recorded, as {'; '.join(odd)}", file=sys.stderr)
+                    continue
+                answers[of][name] = events
+                recorded += 1
     for of, situations in answers.items():
         (STORIES / f"{of}.txt").write_text(file_of(situations), encoding="utf-8")
-    print(f"{sum(map(len, answers.values()))} situations")
+    print(f"{recorded} of {sum(map(len, answers.values())):,} situations recorded")
+    if not recorded:
+        sys.exit(f"none of {area or 'all files'} with {only!r} in its name")
 
 
 def record_administration(port: int) -> None:
@@ -245,6 +261,16 @@ def _batches(answer: Any) -> list[dict[str, Any]]:
     """Return what is said of each partition, if it is an answer to Produce."""
     topics = answer.get("responses", ()) if isinstance(answer, dict) else ()
     return [partition for topic in topics for partition in topic.get("partition_responses", ())]
+
+
+def is_no_answer(event: Event) -> bool:
+    """Whether an event cannot stand in a story: `was answered before` where the text said `waits`, or is unreadable."""
+    return (
+        len(event) == 2
+        and event[0] not in COMMANDS
+        and not isinstance(event[1], dict)
+        and (event[1] not in IN_PLACE_OF_AN_ANSWER)
+    )
 
 
 def has_silence(events: list[Event]) -> bool:

@@ -39,6 +39,7 @@ from tests.differential.stories import (
     COMMANDS,
     IN_PLACE_OF_AN_ANSWER,
     STORIES,
+    StoryError,
     file_of,
     part,
     setting_of,
@@ -319,4 +320,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except StoryError as error:
+        sys.exit(str(error))

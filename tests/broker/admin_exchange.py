@@ -120,7 +120,7 @@ def name_of(situation: Situation, version: int) -> str:
 
 def stored(scenario: str) -> Stories:
     """Return what Kafka answered in a scenario."""
-    return Stories([(STORIES / f"admin_{scenario}.txt").read_text(encoding="utf-8")])
+    return Stories({f"admin_{scenario}.txt": (STORIES / f"admin_{scenario}.txt").read_text(encoding="utf-8")})
 
 
 def exchanged(broker: Broker, situations: list[Situation]) -> dict[str, list[Event]]:

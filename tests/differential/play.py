@@ -68,20 +68,24 @@ class Play:
         """Create a topic, and let time pass until it is led."""
         topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": []}
         given = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
-        self.ask("CreateTopics", 7, topics=[topic | {"configs": given}], timeout_ms=10000)
+        created = self.ask("CreateTopics", 7, topics=[topic | {"configs": given}], timeout_ms=10000).topics[0]
+        refused = created.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        assert not refused, (
+            f"{self.group}: topic {name}: {ErrorCode(created.error_code).name}: {created.error_message}"
+        )
         self.until(lambda: self.has_topic(name, partitions))
 
     def has_topic(self, name: str, partitions: int) -> bool:
         """Whether there is a topic of so many partitions, all of them led."""
         return len(self.learn(name).topics[0].partitions) == partitions and self._is_led(name, partitions)
 
-    def until(self, is_so: Callable[[], bool]) -> None:
-        """Let time pass until something is so."""
+    def until(self, is_so: Callable[[], bool], what: str = "what is waited for") -> None:
+        """Let time pass until something is so; `what` names it if it does not come to be."""
         for _ in range(200):
             if is_so():
                 return
             self.broker.pause(50)
-        raise AssertionError("it does not come to be")
+        raise AssertionError(f"{self.group}: not so after 10 s: {what}")
 
     def _is_led(self, name: str, partitions: int) -> bool:
         """Ask the leader itself: Metadata may know of it before it does."""

@@ -11,7 +11,8 @@ the end: its answer, if there is one, is an event too. The commands among the re
     transactional NAME                       the coordinator of this transactional id is at work
     pause N ms                               time passes, say until a broker follows what its controller has answered
     until NAME has N partitions              time passes until a topic that was asked for is led, …
-    until NAME is gone                       … until one that was deleted is not known any more, …
+    until NAME is gone                       … until one that was deleted is not known any more; its committed offsets
+                                             are deleted a moment later: `pause 300 ms`, …
     until N acls                             … until the broker knows so many ACLs, …
     until group coordinator NAME             … or until there is one, or that of a `transaction`
     no acls                                  all ACLs are deleted, and the broker knows it
@@ -26,7 +27,7 @@ from typing import Any
 from tests.differential.brokers import ADMIN, Broker
 from tests.differential.play import ORDER_MS, Client, Event, Play
 from tests.differential.settings import USERS
-from tests.differential.stories import COMMANDS, QUIETLY
+from tests.differential.stories import COMMANDS, QUIETLY, StoryError
 
 EVERY_ACL = {
     **dict.fromkeys(("resource_name_filter", "principal_filter", "host_filter")),
@@ -110,7 +111,7 @@ class Player:
         return answer
 
     def _do(self, *command: str) -> None:
-        play = self._play
+        play, said = self._play, " ".join(command)
         match command:
             case ["setting", name] if not play.events:
                 if name == "transactions":
@@ -125,19 +126,21 @@ class Player:
             case ["pause", ms, "ms"]:
                 play.pause(int(ms))
             case ["until", name, "has", count, "partitions"]:
-                play.until(lambda: play.has_topic(name, int(count)))
+                play.until(lambda: play.has_topic(name, int(count)), said)
             case ["until", name, "is", "gone"]:
-                play.until(lambda: bool(play.learn(name).topics[0].error_code))
+                play.until(lambda: bool(play.learn(name).topics[0].error_code), said)
             case ["until", count, "acls"]:
-                play.until(lambda: self._acls() == int(count))
+                play.until(lambda: self._acls() == int(count), said)
             case ["until", "group" | "transaction" as kind, "coordinator", _, *_]:
                 key, of_transactions = " ".join(command[3:]), kind == "transaction"
-                play.until(lambda: play.has_coordinator(key, of_transactions=of_transactions))
+                play.until(lambda: play.has_coordinator(key, of_transactions=of_transactions), said)
             case ["no", "acls"]:
                 play.ask("DeleteAcls", 3, filters=[EVERY_ACL])
-                play.until(lambda: not self._acls())
+                play.until(lambda: not self._acls(), said)
+            case ["cluster", *_]:
+                raise StoryError(f"`{said}`: the player has one broker; clusters are of replicas.py")
             case _:
-                raise AssertionError(f"no such command: {' '.join(command)}")
+                raise StoryError(f"no such command: {said}")
 
     def _acls(self) -> int:
         resources: Iterable[Any] = self._play.ask("DescribeAcls", 3, **EVERY_ACL).resources

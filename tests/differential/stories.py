@@ -11,8 +11,10 @@ A situation is its title, then blocks: requests, `----`, answers. Each line begi
 Versions of a situation with the same text share it; `v5-v9` is then the situation's version. `$group` is the
 name of the situation, `$slug` the same as a topic's name or a transactional id. An omitted field has the default of its
 schema. A value without a name is the error code, or what names the item of a list. A long line continues in indented
-lines. An answer may also be `waits`, `closed`, `silence`, or `?`: not recorded yet. The commands among the requests:
-player.py. A line of `cluster` says what happens to nodes. The text is the source: the recorder plays it with a Kafka.
+lines. An answer may also be `waits`, `closed`, `silence`, or `?`: not recorded yet. A block without `----` is new: each
+of its requests is answered before the next one is sent; one with nothing below `----` gets no answer. The commands:
+player.py. A line of `cluster` says what happens to nodes. The text is the source: the recorder plays it
+with a Kafka.
 Nothing is lost: reading a file and writing it again gives the file. Record batches: batches.py.
 """
 
@@ -20,6 +22,7 @@ import json
 import re
 from collections import ChainMap, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -30,7 +33,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.differential import batches
 from tests.differential.play import Event, slug_of, subscription
-from tests.differential.settings import PARTS
+from tests.differential.settings import PARTS, SETTINGS
 
 STORIES = Path(__file__).resolve().parents[1] / "stories"
 WIDTH = 160
@@ -41,7 +44,20 @@ IN_PLACE_OF_AN_ANSWER = ("waits", "closed", "silence", NOT_YET)
 
 CLUSTER = "cluster"
 SETTING, DEFAULT = "setting", "default"
-COMMANDS = (SETTING, "topic", "ids", "transactional", "pause", "until", "no", CLUSTER)
+_FORMS = {
+    "setting NAME": rf"setting (?:{'|'.join(SETTINGS)})",
+    "topic NAME partitions=N KEY=VALUE": r"topic \S+ partitions=\d+(?: \S+=\S+)*",
+    "ids NAME": r"ids \S+(?: \S+)*",
+    "transactional NAME": r"transactional \S.*",
+    "pause N ms": r"pause \d+ ms",
+    "until NAME has N partitions": r"until \S+ has \d+ partitions",
+    "until NAME is gone": r"until \S+ is gone",
+    "until N acls": r"until \d+ acls",
+    "no acls": "no acls",
+    "until group coordinator NAME": r"until (?:group|transaction) coordinator \S.*",
+    "cluster TEXT": r"cluster \S.*",
+}
+COMMANDS = frozenset(form.partition(" ")[0] for form in _FORMS)
 """In place of a client: what is done among the requests. player.py says what each command does, all but `cluster`."""
 
 QUIETLY = "quietly "
@@ -72,6 +88,7 @@ NAMING = {
 }
 """The fields that can name an item of a list."""
 
+_REQUEST = re.compile(r"(\S+) ([A-Z][A-Za-z]+) (v\d[v\d,-]*)(?: (.*))?")
 _NAME = re.compile(r"(.*) \(v(\d+)\)")
 _TITLE = re.compile(r"(.*?)(?: \((v\d[v\d,-]*)\))?")
 _TOKEN = re.compile(
@@ -79,8 +96,18 @@ _TOKEN = re.compile(
 )
 _BARE = re.compile(r"[A-Za-z_$#@][\w.$#-]*")
 _MARK = re.compile(r'"[^"]*"|<[^>]*>|subscribes\([^)]*\)|[\[\]{},]')
+_UNKNOWN_WORD = re.compile(r"\$(?!group|slug)\w*")
 _CONSTANTS = ("null", "true", "false")
 _RUN = re.compile(r"(.)\1{39,}", re.DOTALL)
+
+
+class StoryError(AssertionError):
+    """The text of a story cannot be played; it says file, line, title and what is wrong."""
+
+
+def _check(holds: object, wrong: str) -> None:
+    if not holds:
+        raise StoryError(wrong)
 
 
 class Words(NamedTuple):
@@ -95,6 +122,11 @@ class Words(NamedTuple):
 
     def show(self, text: str) -> str:
         """Undo `hide`."""
+        unknown = _UNKNOWN_WORD.search(text)
+        _check(
+            not unknown,
+            f"{unknown and unknown[0]} is neither $group nor $slug; a $ itself is \\x24, in quotes",
+        )
         return text.replace("$group", self.group).replace("$slug", self.slug)
 
 
@@ -280,12 +312,14 @@ def _lines(events: Iterable[Event], words: Words) -> Iterator[tuple[str, str, st
 
 def _blocks(lines: list[tuple[str, str, str]]) -> str:
     written: list[str] = []
-    asking = False
+    asking = unanswered = False
     for front, version, text in lines:
         if bool(version) != asking:
             written.append("" if version else "----")
-            asking = not asking
+            asking, unanswered = not asking, False
+        unanswered |= asking and " " in front and not front.startswith(QUIETLY)
         written += _broken(" ".join(filter(None, (front, version, text))), 0)
+    written += ["----"] * unanswered
     return "\n".join(written) + "\n"
 
 
@@ -379,45 +413,70 @@ class _Reader:
         given: dict[str, Any] = {}
         while self.next() not in ("", ",", "]", "}"):
             if self.take("{"):
-                assert self.take("}")
-            elif self.next().endswith("="):
-                field = declared[self.tokens.pop()[:-1]]
-                given[field.name] = self.value(field, version)
-            elif self.next() in ErrorCode.__members__:
-                given[layout.error] = ErrorCode[self.tokens.pop()].value
-            else:
-                given[layout.naming or ""] = self.atom()
-        assert given.keys() <= declared.keys(), (
-            f"{struct.name} has no {sorted(given.keys() - declared.keys())}"
-        )
+                _check(self.take("}"), "after { comes }, or a field's name before it")
+                continue
+            name, value = self._field(layout, version)
+            if name not in declared:
+                known = f"{struct.name} v{version} has {', '.join(declared) or 'none'}"
+                unnamed = f"{value!r} is no error code, and no field's name is before it"
+                what = f"no field is called {name!r}" if name else unnamed
+                raise StoryError(f"{what}: {known}")
+            _check(
+                name not in given,
+                f"{name} is given twice, as {given.get(name)!r} and {value!r}: is a comma missing?",
+            )
+            given[name] = value
         return {
             name: given[name] if name in given else _default(field, version)
             for name, field in declared.items()
         }
 
+    def _field(self, layout: _Layout, version: int) -> tuple[str, Any]:
+        """Return a name and a value; of a field that is unknown the name alone."""
+        if self.next().endswith("="):
+            name = self.tokens.pop()[:-1]
+            return name, self.value(layout.fields[name], version) if name in layout.fields else None
+        if self.next() in ErrorCode.__members__:
+            return layout.error, ErrorCode[self.tokens.pop()].value
+        naming = layout.fields.get(layout.naming or "")
+        return layout.naming or "", self.atom(naming.type if naming else "")
+
     def value(self, field: Field, version: int) -> Any:
         if field.name.endswith("error_code"):
+            _check(self.next() in ErrorCode.__members__, f"{field.name}: no error is called {self.next()!r}")
             return ErrorCode[self.tokens.pop()].value
+        _check(
+            not field.array or self.next() in ("[", "null") or self.next().isupper(),
+            f"{field.name} is a list: [, not {self.next()!r}",
+        )
         if field.struct is None or self.next() not in ("[", "{"):
-            return self.atom()
+            return self.atom(field.type)
         if self.take("{"):
             value = self.struct(field.struct, version)
-            assert self.take("}")
+            _check(self.take("}"), f"{field.name} has no }}")
             return value
         return self.items(lambda: self.struct(field.struct, version))
 
     def items(self, item: Callable[[], Any]) -> list[Any]:
-        assert self.take("["), self.next()
+        _check(self.take("["), f"a list begins with [, not {self.next()!r}")
         items = []
         while not self.take("]"):
             items.append(item())
-            self.take(",")
+            _check(
+                self.take(",") or self.next() == "]",
+                f"in a list , or ] is missing before {self.next() or 'the end'!r}",
+            )
         return items
 
-    def atom(self) -> Any:
+    def atom(self, type_: str = "") -> Any:
         if self.next() == "[":
-            return self.items(self.atom)
+            return self.items(lambda: self.atom(type_))
+        _check(
+            self.next() not in ("", ",", "]", "}"), f"a value is missing before {self.next() or 'the end'!r}"
+        )
         token = self.tokens.pop()
+        number = "int" not in type_ or not _BARE.fullmatch(token) or token in _CONSTANTS or token.isupper()
+        _check(number, f"{token} is no number")
         if token.startswith("subscribes("):
             topics = [self.words.show(topic) for topic in token[11:-1].split(",")]
             return subscription(*topics).decode("latin-1")
@@ -425,72 +484,121 @@ class _Reader:
             value = batches.data_of(token).decode("latin-1")
             return value + self.atom() if self.take("+") else value
         if token.startswith('"'):
+            _check(token.count('"') == 2, f"{token} has no second quote")
             _, text, times = token.split('"')
             value = self.words.show(text).encode("ascii").decode("unicode_escape") * int(times[1:] or 1)
             return value + self.atom() if self.take("+") else value
-        return (
-            self.words.show(token)
-            if _BARE.fullmatch(token) and token not in _CONSTANTS
-            else json.loads(token)
-        )
+        if _BARE.fullmatch(token) and token not in _CONSTANTS:
+            return self.words.show(token)
+        try:
+            return json.loads(token)
+        except json.JSONDecodeError:
+            raise StoryError(
+                f"{token} is no value: a text with such signs, or with spaces, is in double quotes"
+            ) from None
 
 
-def events_of(name: str, text: str) -> list[Event]:
-    """Return the events of one situation from its text without the title.
-
-    Without `----` it is a new one, in which each request is answered before the next one is sent.
-    """
-    found = _NAME.fullmatch(name)
-    own, words = f"v{found[2]}" if found else "", words_of(name)
-    events: list[Event] = []
-    waiting: dict[str, list[str]] = defaultdict(list)
-    asking = True
-    for line in re.sub(r"\n(?=[ \]}])\s*", " ", text).splitlines():
-        if line in ("", "----"):
-            asking = line == ""
-        elif asking:
-            events.append(_asked(line, own, words, waiting))
+def _lines_of(text: str, first: int) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text, each with the indented lines that continue it, and the number of each."""
+    number, line = first, ""
+    for at, each in enumerate(text.split("\n"), first):
+        if line and each.startswith((" ", "\t", "]", "}")):
+            line += f" {each.strip()}"
         else:
-            events.append(_answer(line, words, waiting))
-    return events if "\n----\n" in text else list(_answered_in_turn(events))
+            yield number, line
+            number, line = at, each
+    yield number, line
+    yield number + 1, ""
 
 
-def _asked(line: str, own: str, words: Words, waiting: dict[str, list[str]]) -> Event:
-    """Return a request or a command; the answer to a request is awaited."""
-    if line.partition(" ")[0] in COMMANDS:
-        return words.show(line).split(" ", 1)
-    quietly = QUIETLY if line.startswith(QUIETLY) else ""
-    client, api, version, *rest = line.removeprefix(quietly).split(" ", 3)
-    client = "" if client == NAMELESS else client
-    asked = f"{api} {version if version[1:].isdecimal() else own}"
-    if not quietly:
-        waiting[client].append(asked)
-    return [quietly + client, asked, _message(asked, "Request", "".join(rest), words)]
+class _Events:
+    """The events of one situation, from its text without the title; `label` is the versions in the title."""
 
+    def __init__(self, name: str, label: str) -> None:
+        found = _NAME.fullmatch(name)
+        self.own, self.label, self.words = f"v{found[2]}" if found else "", label, words_of(name)
+        self.events: list[Event] = []
+        self._block: list[Event] = []
+        self._waiting: dict[str, list[str]] = defaultdict(list)
+        self._asking = True
 
-def _answer(line: str, words: Words, waiting: dict[str, list[str]]) -> Event:
-    client, _, what = line.partition(" ")
-    client = "" if client == NAMELESS else client
-    if what in IN_PLACE_OF_AN_ANSWER:
-        waiting[client] = waiting[client][what != "waits" :]
-        return [client, what]
-    return [client, _message(waiting[client].pop(0), "Response", what, words)]
+    def take(self, line: str) -> None:
+        """Read one line."""
+        if line == "----":
+            self.events += self._block
+            self._block, self._asking = [], False
+        elif not line:
+            # In a block that has no answers yet, each is to come before the next request.
+            for event in self._block:
+                self.events.append(event)
+                if len(event) > 2 and not event[0].startswith(QUIETLY):
+                    self._waiting[event[0]].remove(event[1])
+                    self.events.append([event[0], NOT_YET])
+            self._block, self._asking = [], True
+        elif self._asking:
+            self._block.append(self._asked(line))
+        else:
+            self.events.append(self._answer(line))
 
+    def _asked(self, line: str) -> Event:
+        """Return a request or a command; the answer to a request is awaited."""
+        command = line.partition(" ")[0]
+        if command in COMMANDS:
+            forms = [form for form in _FORMS if form.partition(" ")[0] == command]
+            known = any(re.fullmatch(_FORMS[form], line) for form in forms)
+            names = f", NAME is one of {', '.join(SETTINGS)}" if command == SETTING else ""
+            _check(known, f"write {' or '.join(f'`{form}`' for form in forms)}{names}")
+            first = not self.events and not self._block
+            _check(command != SETTING or first, "a setting is the first line of a situation or of a file")
+            return self.words.show(line).split(" ", 1)
+        quietly = QUIETLY if line.startswith(QUIETLY) else ""
+        if not (found := _REQUEST.fullmatch(line.removeprefix(quietly))):
+            raise StoryError(
+                f"neither a request, `CLIENT Api vN FIELD=VALUE`, nor a command ({', '.join(sorted(COMMANDS))}); "
+                "a client's name has no space, and answers stand below `----`"
+            )
+        client, api, version, text = found.groups("")
+        client = "" if client == NAMELESS else client
+        if not version[1:].isdecimal():
+            _check(
+                version == self.label,
+                f"the versions {version} are not those of the title, {self.label or 'none'}",
+            )
+            version = self.own
+        asked = f"{api} {version}"
+        if not quietly:
+            self._waiting[client].append(asked)
+        return [quietly + client, asked, _message(asked, "Request", text, self.words)]
 
-def _answered_in_turn(events: list[Event]) -> Iterator[Event]:
-    """Yield the requests of a new situation, each with the answer that is not recorded yet."""
-    for event in events:
-        yield event
-        if len(event) > 2 and not event[0].startswith(QUIETLY):
-            yield [event[0], NOT_YET]
+    def _answer(self, line: str) -> Event:
+        client, _, what = line.partition(" ")
+        client = "" if client == NAMELESS else client
+        if not self._waiting[client]:
+            raise StoryError(
+                f"{client} awaits no answer here; before a request or a command there is an empty line"
+            )
+        _check(what, "an answer is missing: write `?` for one that is to come")
+        if what in IN_PLACE_OF_AN_ANSWER:
+            self._waiting[client] = self._waiting[client][what != "waits" :]
+            return [client, what]
+        return [client, _message(self._waiting[client].pop(0), "Response", what, self.words)]
 
 
 def _message(asked: str, kind: str, text: str, words: Words) -> dict[str, Any]:
     api, _, version = asked.partition(" v")
+    if f"{api}{kind}" not in _message_names():
+        near = get_close_matches(f"{api}{kind}", _message_names(), 1)
+        meant = f": {near[0].removesuffix(kind)}?" if near else ""
+        raise StoryError(f"no API is called {api}{meant}")
     reader = _Reader(text, words)
     message = reader.struct(*_schema(api, int(version), kind))
-    assert not reader.tokens, f"{asked}: {text}"
+    _check(not reader.tokens, f"{reader.next()} is one too many")
     return message
+
+
+@cache
+def _message_names() -> frozenset[str]:
+    return frozenset(messages.names())
 
 
 def exchanged(events: Iterable[Event]) -> Iterator[Event]:
@@ -504,27 +612,60 @@ def setting_of(events: list[Event]) -> str:
     return name if command == SETTING else DEFAULT
 
 
+class _Body(NamedTuple):
+    """The text of a situation, and where it is."""
+
+    file: str
+    line: int
+    label: str
+    head: str
+    text: str
+
+
+def _events_of(name: str, body: _Body) -> list[Event]:
+    """Return the events of one situation. Raises StoryError."""
+    found = _Events(name, body.label)
+    try:
+        for at in [(1, body.head), *_lines_of(body.text, body.line + 1)]:
+            _check(not at[1].startswith("#"), "a title has an empty line above it")
+            found.take(at[1])
+        at = (body.line, f"# {name}")
+        _check(found.events, "a situation without a request")
+    except StoryError as error:
+        number, line = at
+        shown = line if len(line) <= WIDTH else f"{line[:WIDTH]}…"
+        raise StoryError(f"{body.file}, line {number}, in `{name}`: {error}\n    {shown}") from None
+    return found.events
+
+
 class Stories(Mapping[str, list[Event]]):
     """The events of all situations by name, read when they are first asked for."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._bodies: dict[str, str] = {}
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        """Take texts by the name of their file."""
+        self._bodies: dict[str, _Body] = {}
         self._events: dict[str, list[Event]] = {}
-        for text in texts:
-            head, _, stories = f"\n\n{text}".partition("\n\n# ")
-            for story in stories.split("\n\n# "):
+        for file, text in texts.items():
+            head, *stories = re.split(r"(?:^|\n\n)# ", text)
+            at = text.index("# ") if stories else 0
+            head = head.strip()
+            _check(
+                stories and (not head or re.fullmatch(_FORMS["setting NAME"], head)),
+                f"{file}, line 1: above the first title, `# TITLE` after an empty line, is nothing but a setting",
+            )
+            number = text.count("\n", 0, at) + 1
+            for story in stories:
                 title, _, body = story.partition("\n")
-                if head:
-                    body = f"\n{head.strip()}{body}"
                 found = _TITLE.fullmatch(title)
                 assert found, title
                 for name in _names(*found.groups()):
-                    assert name not in self._bodies, f"twice: {name}"
-                    self._bodies[name] = body
+                    _check(name not in self._bodies, f"{file}, line {number}: a title occurs twice: {name}")
+                    self._bodies[name] = _Body(file, number, found[2] or "", head, body)
+                number += story.count("\n") + 2
 
     def __getitem__(self, name: str) -> list[Event]:
         if name not in self._events:
-            self._events[name] = events_of(name, self._bodies[name])
+            self._events[name] = _events_of(name, self._bodies[name])
         return self._events[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -545,7 +686,7 @@ def _names(title: str, versions: str | None) -> list[str]:
 @cache
 def part(name: str) -> Stories:
     """Return what Kafka answered in one of PARTS."""
-    return Stories([(STORIES / f"{name}.txt").read_text(encoding="utf-8")])
+    return Stories({f"{name}.txt": (STORIES / f"{name}.txt").read_text(encoding="utf-8")})
 
 
 @cache

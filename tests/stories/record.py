@@ -36,7 +36,16 @@ from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.player import Player
 from tests.differential.settings import HAVE_USERS, PARTS, SETTINGS, USERS
-from tests.differential.stories import STORIES, file_of, part, setting_of, stored
+from tests.differential.stories import (
+    COMMANDS,
+    IN_PLACE_OF_AN_ANSWER,
+    STORIES,
+    StoryError,
+    file_of,
+    part,
+    setting_of,
+    stored,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
@@ -121,6 +130,7 @@ def play_remote(host: str, port: int, name: str, told: list[Event]) -> list[Even
 def record(port: int, area: str, only: str) -> None:
     """Record all situations, or those of one area or with `only` in their names."""
     answers = {name: dict(part(name)) for name in PARTS}
+    recorded = 0
     for setting in SETTINGS:
         chosen = {
             (of, name): told
@@ -135,14 +145,21 @@ def record(port: int, area: str, only: str) -> None:
             if setting != "new":
                 make_ready("127.0.0.1", port, has_users=has_users)
             for (of, name), told in chosen.items():
-                answers[of][name] = events = play_remote("127.0.0.1", port, name, told)
+                events = play_remote("127.0.0.1", port, name, told)
                 if has_silence(events):
                     print(f"{name}: an answer did not come", file=sys.stderr)
                 if _requests(events) != _requests(told):
                     print(f"{name}: a request was not sent as it was written", file=sys.stderr)
+                if odd := [f"{event[0]} {event[1]}" for event in events if is_no_answer(event)]:
+                    print(f"{of}.txt: {name}: not recorded, as {'; '.join(odd)}", file=sys.stderr)
+                    continue
+                answers[of][name] = events
+                recorded += 1
     for of, situations in answers.items():
         (STORIES / f"{of}.txt").write_text(file_of(situations), encoding="utf-8")
-    print(f"{sum(map(len, answers.values()))} situations")
+    print(f"{recorded} of {sum(map(len, answers.values())):,} situations recorded")
+    if not recorded:
+        sys.exit(f"none of {area or 'all files'} with {only!r} in its name")
 
 
 def _requests(events: list[Event]) -> list[Event]:
@@ -253,6 +270,16 @@ def _batches(answer: Any) -> list[dict[str, Any]]:
     return [partition for topic in topics for partition in topic.get("partition_responses", ())]
 
 
+def is_no_answer(event: Event) -> bool:
+    """Whether an event cannot stand in a story: `was answered before` where the text said `waits`, or is unreadable."""
+    return (
+        len(event) == 2
+        and event[0] not in COMMANDS
+        and not isinstance(event[1], dict)
+        and (event[1] not in IN_PLACE_OF_AN_ANSWER)
+    )
+
+
 def has_silence(events: list[Event]) -> bool:
     """Whether an answer did not come."""
     return any(event[1:] == ["silence"] for event in events)
@@ -299,4 +326,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except StoryError as error:
+        sys.exit(str(error))

@@ -471,7 +471,7 @@ SITUATIONS |= ABOUT_GROUPS
 
 def stored() -> Stories:
     """Return what Kafka answered."""
-    return Stories([FILE.read_text(encoding="utf-8")])
+    return Stories({FILE.name: FILE.read_text(encoding="utf-8")})
 
 
 def main() -> None:

@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="record the walks that are kept once more")
     given = parser.parse_args()
     load()
-    stored = read(texts().values())
+    stored = read(texts())
     walks = (
         [each.walk for each in stored if re.search(given.only, each.walk.kind)]
         if given.again

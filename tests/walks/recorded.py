@@ -9,7 +9,7 @@ drew, for ours to draw the same: who is assigned what depends on them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -53,8 +53,8 @@ def texts() -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.txt"))}
 
 
-def read(texts: Iterable[str]) -> list[Recorded]:
-    """Return the walks of texts."""
+def read(texts: Mapping[str, str]) -> list[Recorded]:
+    """Return the walks of texts, which are named by their file."""
     return [_recorded(walk_of(name), events) for name, events in Stories(texts).items()]
 
 

@@ -18,7 +18,7 @@ from tests.walks.recorded import Recorded, read, texts, written
 
 load()
 TEXTS = texts()
-RECORDED = read(TEXTS.values())
+RECORDED = read(TEXTS)
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded.name)

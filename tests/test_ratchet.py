@@ -58,7 +58,7 @@ CEILINGS = {
     "tests/generators": 140,
     "tests/http": 2800,
     "tests/inspect": 1840,
-    "tests/interop": 9920,
+    "tests/interop": 9940,
     "tests/metadata": 1360,
     "tests/mutation": 680,
     "tests/processes": 1620,

@@ -18,8 +18,9 @@ JARS = Path(
 POM = Path(__file__).parent / "pom.xml"
 GET_JARS = f"mvn -q -B -f {POM} dependency:copy-dependencies -DoutputDirectory={JARS}"
 
-# Small queries, each of them once: the compiler that is quick to begin with is all that they need.
-_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Small queries, each of them once: the compiler that is quick to begin with is all that they need. Of a locked file of
+# performance data the JVM would write a line into its output.
+_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 _SPARK_FLAGS = f"{_FLAGS} -XX:ReservedCodeCacheSize=256m"  # all tests need twice the usual 48 MB
 ENVIRONMENT = {"SPARK_LAUNCHER_OPTS": _FLAGS, "SPARK_SUBMIT_OPTS": _SPARK_FLAGS}
 """Options of the JVM that composes the command line of Spark's, and of Spark's."""

@@ -63,6 +63,7 @@ def given(settings: Iterable[str]) -> dict[str, Any]:
 def kafka_python(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> None:
     """kafka-python: KafkaConsumer."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.errors import KafkaConnectionError
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
@@ -85,7 +86,11 @@ def kafka_python(bootstrap: str, group: str, topic: str, commit: str, *more: str
     consumer.subscribe([topic], listener=Listener())
     try:
         while not stop.is_set():
-            polled = consumer.poll(timeout_ms=LONG_POLL_S * 1000)
+            try:
+                polled = consumer.poll(timeout_ms=LONG_POLL_S * 1000)
+            except KafkaConnectionError as error:  # of a broker that died while it was asked for metadata
+                tell("failed", [error])
+                continue
             records = [record for partition in polled.values() for record in partition]
             if not records:
                 continue

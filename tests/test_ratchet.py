@@ -72,7 +72,7 @@ CEILINGS = {
     "tests/storage": 9640,
     "tests/stories": 4200,
     "tests/suites": 1040,
-    "tests/testing": 8140,
+    "tests/testing": 8160,
     "tests/walks": 3880,
     "tests/zookeeper": 2460,
 }

@@ -79,3 +79,23 @@ def test_one_group_that_is_refused_hides_no_other(broker: Broker, why: Why) -> N
         (line,) = why("billing", "other", code=1)
     assert line.startswith("group 'other' has committed 9 in orders-0, beyond the end 1")
     first.close()
+
+
+def test_a_log_that_is_refused_later_hides_nothing(
+    broker: Broker, why: Why, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = ClusterClient.log_ranges
+    broker.produce("orders", ["a"])
+    for group, offset in (("behind", 0), ("beyond", 9)):
+        broker.commit(group, {("orders", 0): offset})
+
+    def refused_later(cluster: ClusterClient, *asked: Any) -> Any:
+        ranges = told(cluster, *asked)
+        broker.faults.error("ListOffsets", "TOPIC_AUTHORIZATION_FAILED")
+        return ranges
+
+    monkeypatch.setattr(ClusterClient, "log_ranges", refused_later)
+    lines = why("behind", "beyond", code=1)
+    assert any(
+        line.startswith("group 'beyond' has committed 9 in orders-0, beyond the end 1") for line in lines
+    )

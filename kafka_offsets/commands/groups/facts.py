@@ -14,7 +14,7 @@ from kafka_offsets.client.cluster import LATEST, WHOLE_TOPIC, ClusterClient
 from kafka_offsets.client.consumer.record import PartitionRecords
 from kafka_offsets.commands.options.connections import Refusals, listed_groups
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Transaction
-from kafka_offsets.errors import KafkaOffsetsError, ProtocolError
+from kafka_offsets.errors import ConnectionLostError, KafkaOffsetsError, ProtocolError, RefusedError
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
@@ -86,7 +86,7 @@ def whole_facts(
     # What waits before and after that waits for one of these, or for one that this client may not see.
     stable_later, unstable_later = _waiting(cluster, held, unstable)
     for partition, offset in stable.items():
-        is_known = stable_later.get(partition, offset) == offset
+        is_known = partition not in held or stable_later.get(partition) == offset
         logs[partition] = replace(logs[partition], stable=offset if is_known else None)
     count = topics.get(OFFSETS_TOPIC, 0)
     read = []
@@ -116,7 +116,10 @@ def _waiting(
 ) -> tuple[dict[TopicPartition, int], dict[str, list[TopicPartition]]]:
     """Return the last stable offsets of logs, and which of these offsets of groups open transactions hold."""
     times = dict.fromkeys(logs, LATEST)
-    stable = cluster.offsets_at(times, committed_only=True) if times else {}
+    try:
+        stable = cluster.offsets_at(times, committed_only=True, refused={}) if times else {}
+    except (ConnectionLostError, RefusedError):
+        stable = {}  # a leader is lost since the ends of logs were read: what is not told is not known
     unstable = unstable_offsets(cluster, offsets) if offsets else {}
     return stable, {group: partitions for group, partitions in unstable.items() if partitions}
 

@@ -29,7 +29,7 @@ HEALTHY = [
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("example", HEALTHY if LONG else HEALTHY[::6], ids=lambda example: example.stem)
 def test_nothing_is_found_in_an_example(example: Path) -> None:
-    script = "import sys, runpy, tests.diagnosis.probe; runpy.run_path(sys.argv[1], run_name='__main__')"
+    script = "import sys, runpy, tests.diagnosis.probe; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
     command = [sys.executable, "-c", script, str(example)]
     if example.name.startswith("test_"):
         options = "-m pytest -p tests.diagnosis.probe -p no:cacheprovider -q -s"

@@ -48,6 +48,7 @@ def test_the_one_that_is_named_is_the_only_one() -> None:
 MAKE = """
 case "$*" in
 *" quick") exit $QUICK ;;
+*"SPARK_TESTS= "*) ;;
 *" spark-versions") exit $SPARK ;;
 *test) echo "===== 7 passed in 1.00s ====="; exit $TEST ;;
 esac
@@ -87,7 +88,10 @@ def test_the_newest_runs_everything_and_the_oldest_what_is_quick(tmp_path: Path)
     assert code == 0, output
     copy = {call.split()[1] for call in calls if call.startswith("-C ")}.pop()
     oldest = f"-C {copy} PYTHON=/python3"
-    assert sorted(calls) == sorted([f"{oldest} {SPARK}", f"{oldest} quick", "PYTHON=/python3.13 test"])
+    installed = f"{oldest} SPARK_VERSIONS=4.0 SPARK_TESTS= .venv/test.stamp spark-versions"
+    assert sorted(calls[:2]) == [installed, "PYTHON=/python3.13 .venv/test.stamp .venv/docs.stamp tools"]
+    assert calls[2] == "PYTHON=/python3.13 test"
+    assert sorted(calls[3:]) == [f"{oldest} {SPARK}", f"{oldest} quick"]
     assert not Path(copy).exists()
     assert output.splitlines()[-1] == "===== 7 passed in 1.00s ====="
 

@@ -82,7 +82,8 @@ def test_a_request_on_a_broken_connection_is_lost_later_and_not_while_it_is_sent
 
 def test_a_refused_connection_is_tried_again_after_a_pause(network: ConsumerNetwork) -> None:
     answers: list[Any] = []
-    before_ms = now_ms()  # of the failure: at this time the pause is not over, however long this process rests
+    # Of the failure: at this time the pause is not over, however long this process rests.
+    before_ms = now_ms()
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))  # and refuses connections until it listens; no other test gets its port
         address = server.getsockname()

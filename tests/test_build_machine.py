@@ -87,8 +87,8 @@ def test_the_newest_runs_everything_and_the_oldest_what_is_quick(tmp_path: Path)
     code, output, calls = build(tmp_path, {"python3.12": 12, "python3": 11, "python3.13": 13})
     assert code == 0, output
     copy = {call.split()[1] for call in calls if call.startswith("-C ")}.pop()
-    oldest = f"-C {copy} PYTHON=/python3"
-    installed = f"{oldest} SPARK_VERSIONS=4.0 SPARK_TESTS= .venv/test.stamp spark-versions"
+    oldest = f"-C {copy} PYTHON=/python3 VENV=.venv/oldest"
+    installed = f"{oldest} SPARK_VERSIONS=4.0 SPARK_TESTS= .venv/oldest/test.stamp spark-versions"
     assert sorted(calls[:2]) == [installed, "PYTHON=/python3.13 .venv/test.stamp .venv/docs.stamp tools"]
     assert calls[2] == "PYTHON=/python3.13 test"
     assert sorted(calls[3:]) == [f"{oldest} {SPARK}", f"{oldest} quick"]

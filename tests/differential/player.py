@@ -111,19 +111,20 @@ class Player:
         return answer
 
     def _do(self, *command: str) -> None:
+        """Carry a command out; stories.py has checked its form."""
         play, said = self._play, " ".join(command)
         match command:
-            case ["setting", name] if not play.events:
+            case ["setting", name]:
                 if name == "transactions":
                     play.transactional(play.slug)
-            case ["topic", name, partitions, *configs] if partitions.startswith("partitions="):
+            case ["topic", name, partitions, *configs]:
                 count = int(partitions.removeprefix("partitions="))
                 play.topic(name, count, **dict(each.split("=") for each in configs))
-            case ["ids", _, *_]:
-                play.learn(*command[1:])
-            case ["transactional", _, *_]:
-                play.transactional(" ".join(command[1:]))
-            case ["pause", ms, "ms"]:
+            case ["ids", *names]:
+                play.learn(*names)
+            case ["transactional", *words]:
+                play.transactional(" ".join(words))
+            case ["pause", ms, _]:
                 play.pause(int(ms))
             case ["until", name, "has", count, "partitions"]:
                 play.until(lambda: play.has_topic(name, int(count)), said)
@@ -131,16 +132,14 @@ class Player:
                 play.until(lambda: bool(play.learn(name).topics[0].error_code), said)
             case ["until", count, "acls"]:
                 play.until(lambda: self._acls() == int(count), said)
-            case ["until", "group" | "transaction" as kind, "coordinator", _, *_]:
-                key, of_transactions = " ".join(command[3:]), kind == "transaction"
+            case ["until", kind, "coordinator", *words]:
+                key, of_transactions = " ".join(words), kind == "transaction"
                 play.until(lambda: play.has_coordinator(key, of_transactions=of_transactions), said)
             case ["no", "acls"]:
                 play.ask("DeleteAcls", 3, filters=[EVERY_ACL])
                 play.until(lambda: not self._acls(), said)
-            case ["cluster", *_]:
-                raise StoryError(f"`{said}`: the player has one broker; clusters are of replicas.py")
             case _:
-                raise StoryError(f"no such command: {said}")
+                raise StoryError(f"`{said}`: the player has one broker; clusters are of replicas.py")
 
     def _acls(self) -> int:
         resources: Iterable[Any] = self._play.ask("DescribeAcls", 3, **EVERY_ACL).resources

@@ -81,7 +81,7 @@ def whole_facts(
         group.group_id: {*group.offsets, *group.owners} for group in groups if group.group_id in asked_for
     }
     stable, unstable = _waiting(cluster, late, asked)
-    held = [partition for partition, offset in stable.items() if logs[partition].end > offset]
+    held = {partition for partition, offset in stable.items() if logs[partition].end > offset}
     transactions = _transactions(cluster) if held or unstable else []
     # What waits before and after that waits for one of these, or for one that this client may not see.
     stable_later, unstable_later = _waiting(cluster, held, unstable)

@@ -19,7 +19,7 @@ QUICK_WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 
 # What `make quick` does not even import: other clients, Spark, long searches, and what no request passes through.
 NOT_QUICK := interop processes zookeeper spark properties simulation inspect testing http questions walks test_examples.py \
 	test_cli.py test_check_command.py test_compact_command.py test_serve_options.py test_progress.py
-QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py))) $(wildcard tests/test_*.py))
+QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py tests/broker/*/test_*.py))) $(wildcard tests/test_*.py))
 COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing http $(filter test_c% test_p% test_s%,$(NOT_QUICK))))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
@@ -197,7 +197,7 @@ spark-versions:
 ## Every file operation refused in turn, full disks, no descriptors, 100 stale locks.
 disk-errors: $(VENV)/test.stamp
 	KAFKA_OFFSETS_DISK_ERRORS=all KAFKA_OFFSETS_LOCK_ROUNDS=100 $(BIN)/python -m pytest -rs \
-		tests/broker/test_disk_errors.py tests/interop/test_limits_of_the_system.py tests/interop/test_lock.py
+		tests/broker/core/test_disk_errors.py tests/interop/test_limits_of_the_system.py tests/interop/test_lock.py
 
 ## A million states that a crash leaves on the disk; resumes, in .crash.
 crash-states: $(VENV)/test.stamp

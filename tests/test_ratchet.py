@@ -46,7 +46,20 @@ CEILINGS = {
     "kafka_offsets/testing": 9140,
     "kafka_offsets/zookeeper": 2260,
     "tests": 5700,
-    "tests/broker": 28120,
+    "tests/broker": 20,
+    "tests/broker/access": 2160,
+    "tests/broker/api": 5260,
+    "tests/broker/config": 1560,
+    "tests/broker/core": 2020,
+    "tests/broker/gates": 1460,
+    "tests/broker/groups": 2860,
+    "tests/broker/network": 2360,
+    "tests/broker/nodes": 2280,
+    "tests/broker/offset_manager": 1480,
+    "tests/broker/partition": 3620,
+    "tests/broker/replicas": 1480,
+    "tests/broker/turn": 340,
+    "tests/broker/wire": 420,
     "tests/claims": 3620,
     "tests/client": 6500,
     "tests/columns": 340,
@@ -72,13 +85,13 @@ CEILINGS = {
     "tests/storage": 9640,
     "tests/stories": 4200,
     "tests/suites": 1040,
-    "tests/testing": 8160,
+    "tests/testing": 9100,
     "tests/walks": 3880,
     "tests/zookeeper": 2460,
 }
 """The most lines of Python that each room may have. The commit that raises one says why; one that cuts lowers it."""
 
-DIVIDED = ("kafka_offsets", "kafka_offsets/broker", "tests")
+DIVIDED = ("kafka_offsets", "kafka_offsets/broker", "tests", "tests/broker")
 """Folders of which each folder is a room. The modules of such a folder itself are one room more."""
 
 ALLOWED = {

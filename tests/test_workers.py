@@ -48,7 +48,7 @@ def test_what_is_asked_of_apache_kafka_too_shares_it() -> None:
 
 
 def test_half_of_the_workers_compute_while_the_others_wait() -> None:
-    queue = ["tests/spark", "Apache Kafka", "tests/zookeeper/test_real.py", "tests/broker/test_core.py"]
+    queue = ["tests/spark", "Apache Kafka", "tests/zookeeper/test_real.py", "tests/broker/core/test_core.py"]
     begun: list[str] = []
     for waiting in (0, 1, 2, 2):
         begun.append(next_scope([scope for scope in queue if scope not in begun], waiting, 4))
@@ -56,7 +56,7 @@ def test_half_of_the_workers_compute_while_the_others_wait() -> None:
         "Apache Kafka",
         "tests/zookeeper/test_real.py",
         "tests/spark",
-        "tests/broker/test_core.py",
+        "tests/broker/core/test_core.py",
     ]
     assert next_scope(["tests/interop/test_java.py"], 2, 4) == "tests/interop/test_java.py"
     assert next_scope(["tests/test_logs.py"], 0, 4) == "tests/test_logs.py"

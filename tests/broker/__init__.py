@@ -1,1 +1,1 @@
-"""Topics, partitions, configuration, and the answers of the broker."""
+"""Does each room of kafka_offsets/broker do what its module's first line says? A folder for a room."""

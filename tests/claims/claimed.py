@@ -11,7 +11,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.testing import Cluster
-from tests.broker.test_expiry import after, delete_topic, expired
+from tests.broker.groups.test_expiry import after, delete_topic, expired
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.members import GroupMember, assignment, stable, turn
 

@@ -26,8 +26,8 @@ from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.server.events import Event
-from tests.broker.test_core import LateSync
-from tests.broker.test_shard_loader import (
+from tests.broker.core.test_core import LateSync
+from tests.broker.groups.test_shard_loader import (
     LateBackground,
     logs_of_three_lengths,
     offset_fetch,

@@ -11,7 +11,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import batch_headers
 from kafka_offsets.testing import Cluster
-from tests.broker.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
+from tests.broker.groups.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
 from tests.claims.claimed import CoreClient, after, ask_node, broker, compacted, expired, offsets_topic
 
 

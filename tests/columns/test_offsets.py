@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.state import stored  # noqa: E402
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata  # noqa: E402
 from kafka_offsets.errors import ProtocolError  # noqa: E402
 from kafka_offsets.protocol import messages  # noqa: E402
-from tests.broker.offsets_logs import IDS, TEXTS, changed, offset_values  # noqa: E402
+from tests.broker.groups.offsets_logs import IDS, TEXTS, changed, offset_values  # noqa: E402
 
 Pair = tuple[bytes, bytes | None]
 

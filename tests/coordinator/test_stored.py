@@ -10,7 +10,7 @@ from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
-from tests.broker.offsets_logs import changed, offset_values
+from tests.broker.groups.offsets_logs import changed, offset_values
 from tests.cases import each_case
 
 names = (

@@ -1,6 +1,6 @@
 """Which API is answered which error code in which situations, from the answers of Apache Kafka in tests/stories.
 
-The recordings are those that tests/differential and tests/broker/test_admin_answers.py compare with this broker's
+The recordings are those that tests/differential and tests/broker/api/test_admin_answers.py compare with this broker's
 answers, so that what is told of Kafka is told of it too; where the two differ, nothing is told.
 """
 
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.errors import error_code_of
-from tests.broker.admin_exchange import name_of
-from tests.broker.admin_exchange import stored as stored_administration
-from tests.broker.admin_situations import DIFFERENT as DIFFERENT_ADMINISTRATION
-from tests.broker.admin_situations import SCENARIOS
+from tests.broker.api.admin_exchange import name_of
+from tests.broker.api.admin_exchange import stored as stored_administration
+from tests.broker.api.admin_situations import DIFFERENT as DIFFERENT_ADMINISTRATION
+from tests.broker.api.admin_situations import SCENARIOS
 from tests.differential.stories import exchanged, stored
 from tests.differential.test_differential import DIFFERENT
 

@@ -13,7 +13,7 @@ from kafka_offsets.protocol.records import read_batch_header
 from kafka_offsets.spark.reader import options, schema, segments
 from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from tests.broker.test_loading import new_shard
+from tests.broker.groups.test_loading import new_shard
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from kafka_offsets.coordinator.state import stored
 from kafka_offsets.protocol.records import read_batch_header, read_records
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
-from tests.broker.offsets_logs import logs
+from tests.broker.groups.offsets_logs import logs
 from tests.conftest import DATA, IN_CI
 from tests.spark.pipelines import State, collected, open_log, read, state_of, table, write_log
 

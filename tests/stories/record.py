@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.broker.core.api_table import SERVED
-from tests.broker import expiry_story
-from tests.broker.admin_exchange import exchanged
-from tests.broker.admin_situations import SCENARIOS
-from tests.broker.admin_situations import SETTINGS as SCENARIO_SETTINGS
+from tests.broker.api.admin_exchange import exchanged
+from tests.broker.api.admin_situations import SCENARIOS
+from tests.broker.api.admin_situations import SETTINGS as SCENARIO_SETTINGS
+from tests.broker.groups import expiry_story
 from tests.coordinator import record_assignor_answers, record_consumer_sessions, record_topic_patterns
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play

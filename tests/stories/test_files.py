@@ -17,7 +17,7 @@ ELSEWHERE = {
     "DUPLICATE_SEQUENCE_NUMBER": "by other brokers only, for a batch that is there: kafka_offsets/client/cluster.py",
     "INELIGIBLE_REPLICA": "between brokers: tests/replication/test_elections.py",
     "INVALID_UPDATE_VERSION": "between brokers: tests/replication/test_elections.py",
-    "KAFKA_STORAGE_ERROR": "needs a disk that fails: tests/broker/test_disk_errors.py",
+    "KAFKA_STORAGE_ERROR": "needs a disk that fails: tests/broker/core/test_disk_errors.py",
     "BROKER_NOT_AVAILABLE": "of our client, for an unknown broker: tests/client/test_transactions_command.py",
     "LISTENER_NOT_FOUND": "needs a broker without a listener of its name: tests/testing/test_cluster_listeners.py",
     "NEW_LEADER_ELECTED": "between brokers: tests/replication/test_elections.py",
@@ -25,10 +25,10 @@ ELSEWHERE = {
     "NOT_CONTROLLER": "between brokers: tests/replication/test_elections.py",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "needs replicas that lag: tests/replication/test_leader.py",
     "OFFSET_NOT_AVAILABLE": "answered by other brokers only, tried again in kafka_offsets/spark/reader/live.py",
-    "PRINCIPAL_DESERIALIZATION_FAILURE": "between brokers: tests/broker/test_secured_clusters.py",
+    "PRINCIPAL_DESERIALIZATION_FAILURE": "between brokers: tests/broker/nodes/test_secured_clusters.py",
     "REPLICA_NOT_AVAILABLE": "by other brokers only, tried again in kafka_offsets/client/consumer/positions.py",
-    "THROTTLING_QUOTA_EXCEEDED": "its pause depends on the moment: tests/broker/test_throttling.py",
-    "UNSUPPORTED_FOR_MESSAGE_FORMAT": "offsets in ZooKeeper: tests/broker/test_zookeeper_offsets.py",
+    "THROTTLING_QUOTA_EXCEEDED": "its pause depends on the moment: tests/broker/access/test_throttling.py",
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": "offsets in ZooKeeper: tests/broker/offset_manager/test_zookeeper_offsets.py",
 }
 """Codes without a story, and why."""
 

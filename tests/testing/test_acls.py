@@ -14,8 +14,8 @@ from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.protocol import messages
 from kafka_offsets.security.credential import Secret
 from kafka_offsets.testing import Broker, Cluster, allow, deny
-from tests.broker.fault_requests import commit, connect
 from tests.stories.authentication import SocketLine, Talk
+from tests.testing.fault_requests import commit, connect
 
 TOPIC_DENIED, GROUP_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
 EVERYTHING = [

@@ -25,8 +25,8 @@ from kafka_offsets.testing import (
     member_joined,
 )
 from kafka_offsets.testing.server.recording import RecordedRequest
-from tests.broker.fault_requests import connect, fetch
 from tests.diagnosis.histories import gather
+from tests.testing.fault_requests import connect, fetch
 from tests.testing.why_clients import CONFIG, consumer, found_at, is_stable, joined, producer, said, until
 
 pytestmark = pytest.mark.slow

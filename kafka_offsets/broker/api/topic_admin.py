@@ -3,8 +3,8 @@
 There is one broker, so it is every replica. A requested replication factor must not exceed the number of brokers, as
 in Kafka; the configured default is capped at it (`default.replication.factor`). A client may create the offsets topic,
 with the settings that it needs. It may delete it, which ends all groups. Partitions cannot be added to it, since their
-number decides where a group is stored. The responses were recorded from Kafka 4.3.1; tests/broker/admin_situations.py
-lists the few that differ.
+number decides where a group is stored. The responses were recorded from Kafka 4.3.1.
+tests/broker/api/admin_situations.py lists the few that differ.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ QUICK_WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 
 # What `make quick` does not even import: other clients, Spark, long searches, and what no request passes through.
 NOT_QUICK := interop processes zookeeper spark properties simulation inspect testing http questions walks test_examples.py \
 	test_cli.py test_check_command.py test_compact_command.py test_serve_options.py test_progress.py
-QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py tests/broker/*/test_*.py))) $(wildcard tests/test_*.py))
+QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py $(addsuffix /*/test_*.py,tests/broker tests/coordinator tests/storage)))) $(wildcard tests/test_*.py))
 COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing http $(filter test_c% test_p% test_s%,$(NOT_QUICK))))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
@@ -155,12 +155,12 @@ kfake-loss: $(VENV)/test.stamp
 
 ## The log cut at each of its last 65,536 bytes, with four fillings; resumes, in .crash.
 torn-tails: $(VENV)/test.stamp
-	$(BIN)/python -m tests.storage.torn_tails $(CRASH_ARGS)
+	$(BIN)/python -m tests.storage.crash.torn_tails $(CRASH_ARGS)
 
 ## A bit flipped in every byte of a directory of 100 KiB; resumes, in .crash.
 ## CRASH_ARGS="--large 100000": in that many bytes of 100 MiB.
 flipped-bits: $(VENV)/test.stamp
-	$(BIN)/python -m tests.storage.flipped_bits $(CRASH_ARGS)
+	$(BIN)/python -m tests.storage.crash.flipped_bits $(CRASH_ARGS)
 
 ## 1,000 histories of offsets under 16 clients, each checked against a register.
 linearizability: $(VENV)/test.stamp
@@ -201,7 +201,7 @@ disk-errors: $(VENV)/test.stamp
 
 ## A million states that a crash leaves on the disk; resumes, in .crash.
 crash-states: $(VENV)/test.stamp
-	$(BIN)/python -m tests.storage.crash_states $(CRASH_ARGS)
+	$(BIN)/python -m tests.storage.crash.crash_states $(CRASH_ARGS)
 
 ## 10,000,000 executions of the decoders with atheris; resumes, in .fuzz.
 fuzz: $(VENV)/test.stamp

@@ -39,4 +39,4 @@ cd test
 packages="Z:${root//\//\\};Z:${home//\//\\}\\packages"
 # Wine's Python needs pipes.
 echo | PYTHONPATH=$packages timeout 1800 "$wine" ../python/cp313/python.exe -m pytest -q -p kafka_offsets.testing.plugin -p no:cacheprovider . 2>&1 | cat
-PYTHONPATH=$root "${PYTHON:-$root/.venv/bin/python}" -m tests.storage.killed_server kept
+PYTHONPATH=$root "${PYTHON:-$root/.venv/bin/python}" -m tests.storage.crash.killed_server kept

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from kafka_offsets import Broker
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.files.files import DiskFiles, ReadOnlyFiles
-from tests.storage import killed_server
+from tests.storage.crash import killed_server
 
 COMMAND = [sys.executable, "-m", "kafka_offsets.cli"]
 

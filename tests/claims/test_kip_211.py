@@ -1,6 +1,6 @@
 """Source: KIP-211, revised expiration of the committed offsets of consumer groups.
 
-Served in full. What Kafka 4.3.1 itself let expire, and when, is compared in tests/coordinator/test_expiry.py.
+Served in full. What Kafka 4.3.1 itself let expire, and when, is compared in tests/coordinator/offsets/test_expiry.py.
 """
 
 import struct

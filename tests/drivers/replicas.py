@@ -11,7 +11,7 @@ from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMeta
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.directory.catalogue import NewTopic
 from tests.drivers.core import commit_request
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 OFFSETS = "__consumer_offsets"
 

@@ -22,7 +22,7 @@ from tests.interop import kafka_peer
 from tests.interop.broker_process import OVERRIDE
 from tests.interop.kafka_peer import KafkaPeer
 from tests.storage.batches import batch, content
-from tests.storage.crash_files import CrashPoint, RecordingFiles
+from tests.storage.crash.crash_files import CrashPoint, RecordingFiles
 from tests.storage.keyed import records
 
 pytestmark = [

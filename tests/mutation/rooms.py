@@ -52,24 +52,24 @@ ROOMS = {
     "columns": Room(
         judges=(
             "tests/columns",
-            "tests/storage/test_segment_columns.py",
-            "tests/storage/test_compaction.py",
-            "tests/storage/test_compaction_properties.py",
+            "tests/storage/segments/test_segment_columns.py",
+            "tests/storage/cleaner/test_compaction.py",
+            "tests/storage/cleaner/test_compaction_properties.py",
             "tests/broker/groups/test_loading.py",
             "tests/spark/test_columnar.py",
         ),
         left_out=("test_numpy_is_imported_for_a_long_log_alone",),
         # Its tables are computed when it is imported.
-        last=("tests/storage/test_segment_columns.py",),
+        last=("tests/storage/segments/test_segment_columns.py",),
     ),
     "storage": Room(
         judges=("tests/storage",),
         left_out=(
             # Thousands of states each, of what others look at in few.
             "test_every_flipped_bit_that_stops_a_start_is_found_where_the_start_stops",
-            "tests/storage/test_flipped_bits.py",
-            "tests/storage/test_crash_states.py",
-            "tests/storage/test_compaction_crash.py",
+            "tests/storage/crash/test_flipped_bits.py",
+            "tests/storage/crash/test_crash_states.py",
+            "tests/storage/cleaner/test_compaction_crash.py",
         ),
     ),
     "broker": Room(

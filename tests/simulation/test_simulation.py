@@ -10,7 +10,7 @@ from tests.conftest import IN_CI, LONG
 from tests.simulation.observed import LastingFiles
 from tests.simulation.repeated import check_same_run
 from tests.simulation.simulation import plan_of, report, run, steps_of
-from tests.storage.crash_files import RecordingFiles
+from tests.storage.crash.crash_files import RecordingFiles
 
 SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200" if LONG else "80"))
 

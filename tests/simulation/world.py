@@ -47,7 +47,7 @@ from tests.simulation.observed import (
 from tests.simulation.oracle import Oracle
 from tests.simulation.plan import CASTS, GROUPS, INSTANCES, Plan
 from tests.simulation.producers import Producer
-from tests.storage.crash_files import CrashPoint, RecordingFiles
+from tests.storage.crash.crash_files import CrashPoint, RecordingFiles
 
 HOST = "/10.0.0.7"
 

@@ -31,7 +31,8 @@ from tests.broker.api.admin_exchange import exchanged
 from tests.broker.api.admin_situations import SCENARIOS
 from tests.broker.api.admin_situations import SETTINGS as SCENARIO_SETTINGS
 from tests.broker.groups import expiry_story
-from tests.coordinator import record_assignor_answers, record_consumer_sessions, record_topic_patterns
+from tests.coordinator.consumer import record_assignor_answers, record_consumer_sessions
+from tests.coordinator.state import record_topic_patterns
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.player import Player

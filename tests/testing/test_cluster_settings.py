@@ -11,7 +11,7 @@ from kafka_offsets.security.delegation_token import DelegationToken
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.broker_cluster import ClusterServer
 from kafka_offsets.testing.server.events import Event
-from tests.storage.test_client_settings import TOKEN
+from tests.storage.directory.test_client_settings import TOKEN
 
 SHA_256 = 1
 GROUP, BROKER = 32, 4

@@ -26,7 +26,7 @@ from kafka_offsets.zookeeper.operations import Operation, RequestRefusedError, U
 from kafka_offsets.zookeeper.requests import ANY_VERSION, Create, Delete, Get, Multi, SetData, Sync, Znode
 from tests.drivers.cluster_session import PlayedSession
 from tests.drivers.zookeeper import MemoryServer
-from tests.storage.test_client_settings import TOKEN
+from tests.storage.directory.test_client_settings import TOKEN
 
 TOPIC_ID = bytes(range(240, 256))
 _numbers = itertools.count(1)

@@ -16,7 +16,7 @@ from kafka_offsets.security.principal import Principal
 from kafka_offsets.storage.directory.client_settings import TOKENS
 from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 Created = messages.CreateDelegationTokenRequest
 HOUR_MS = 3_600_000

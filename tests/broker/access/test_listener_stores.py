@@ -17,7 +17,7 @@ from kafka_offsets.storage.directory.client_settings import STORES
 from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.core import CoreClient, make_core, request_frame
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 Alter = messages.IncrementalAlterConfigsRequest
 BROKER, SET, DELETE, APPEND = 4, 0, 1, 2

@@ -18,7 +18,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 PARTITIONS = 20
 VERSIONS = range(11)

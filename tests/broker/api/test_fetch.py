@@ -8,7 +8,7 @@ from kafka_offsets.broker.api import fetch, topic_admin
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.drivers.partitions import PartitionCore, batch, whole_batches
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 FIRST, SECOND = batch(b"0", b"1"), batch(b"2" * 50)
 BOTH = len(FIRST) + len(SECOND)

@@ -9,7 +9,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import encode_batch
 from tests.drivers.partitions import PartitionCore, batch
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 LATER = 1_000_000
 

@@ -17,7 +17,7 @@ from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, verify_crc
 from kafka_offsets.protocol.varint import encode_varint
 from tests.drivers.partitions import KNOWN_EPOCH, PartitionCore, batch
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 NOTHING = (-1, -1, -1)
 """Base offset, log append time and log start offset where none is told."""

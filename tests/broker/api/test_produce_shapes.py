@@ -21,7 +21,7 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core, request_frame
 from tests.drivers.partitions import KNOWN_EPOCH
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 PARTITIONS = 2
 TOPICS = ("t", "u", "missing")

@@ -17,7 +17,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.directory.client_settings import CREDENTIALS, QUOTAS
 from kafka_offsets.storage.files.files import DiskFiles, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 SHA_256, SHA_512 = 1, 2
 NONE, INVALID = ErrorCode.NONE, ErrorCode.INVALID_REQUEST

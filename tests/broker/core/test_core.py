@@ -21,7 +21,7 @@ from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.drivers.members import join_request
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 Done = Callable[[dict[Log, StorageError]], None]
 

@@ -22,7 +22,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files.files import DiskFiles
 from tests.drivers.core import CoreClient, commit_request, make_core
-from tests.storage.faults import replace_os
+from tests.storage.crash.faults import replace_os
 
 ALL = os.environ.get("KAFKA_OFFSETS_DISK_ERRORS") == "all"
 CALLS = ("open", "pwrite", "pread", "ftruncate", "fsync", "replace", "remove", "listdir", "makedirs", "fstat")

@@ -13,7 +13,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.files.files import DiskFiles
 from tests.broker.partition.test_log_opener import produced
 from tests.drivers.core import CoreClient, make_core
-from tests.storage.faults import replace_os
+from tests.storage.crash.faults import replace_os
 
 
 class FullDisk:

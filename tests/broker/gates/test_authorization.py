@@ -22,7 +22,7 @@ from kafka_offsets.storage.directory.client_settings import ACLS
 from kafka_offsets.storage.files.files import Files
 from kafka_offsets.testing.acls import allow, deny
 from tests.drivers.core import CoreClient, commit_request, make_core
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

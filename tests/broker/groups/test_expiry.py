@@ -17,7 +17,7 @@ from tests.broker.groups.expiry_story import KAFKAS, SETTINGS, LineClient, Story
 from tests.differential.brokers import OwnBroker
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.transactions import Producer
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 MINUTE_MS = 60_000
 QUICK: dict[str, object] = {

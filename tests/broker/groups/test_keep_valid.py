@@ -14,7 +14,7 @@ from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.batches import varint, write
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 SEGMENT = "__consumer_offsets-0/00000000000000000000.log"
 SETTINGS = {"offsets_topic_num_partitions": 1}

@@ -22,8 +22,8 @@ from kafka_offsets.storage.files.checked_lines import encode_line
 from kafka_offsets.storage.files.checkpoints import decode_properties, encode_properties
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from tests.drivers.replicas import Node
-from tests.storage.crash_files import CrashPoint, RecordingFiles
-from tests.storage.faults import Crash, FaultyFiles
+from tests.storage.crash.crash_files import CrashPoint, RecordingFiles
+from tests.storage.crash.faults import Crash, FaultyFiles
 
 CREDENTIAL = ScramCredential(4096, b"salt", b"stored", b"server")
 CHANGES: list[Callable[[Controller], object]] = [

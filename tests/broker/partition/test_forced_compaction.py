@@ -23,7 +23,7 @@ from kafka_offsets.storage.files.files import DiskFiles, MemoryFiles
 from tests.broker.groups.test_shard_loader import LateBackground
 from tests.broker.partition.test_log_cleaner import SMALL, advance, commit_many, offsets_log
 from tests.drivers.core import CoreClient, make_core
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 from tests.storage.keyed import records
 
 CONFIG = {"offsets.topic.num.partitions": 2, "offsets.topic.segment.bytes": 1000, "log.cleaner.enable": False}

@@ -25,7 +25,7 @@ from kafka_offsets.storage.cleaner.swap import Job
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.raw_files import flip
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 from tests.storage.keyed import records, table
 
 SMALL = {

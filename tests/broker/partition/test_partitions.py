@@ -8,7 +8,7 @@ from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.drivers.partitions import PartitionCore, batch
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.faults import FaultyFiles
 
 
 def topics_on(files: Files) -> Topics:

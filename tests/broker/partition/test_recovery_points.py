@@ -12,9 +12,9 @@ from kafka_offsets.storage.files.checkpoints import decode_offsets
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.raw_files import cut, flip
-from tests.storage.crash_files import RecordingFiles
-from tests.storage.crash_story import LateWork
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.crash_files import RecordingFiles
+from tests.storage.crash.crash_story import LateWork
+from tests.storage.crash.faults import FaultyFiles
 
 OFFSETS = "__consumer_offsets"
 SETTINGS = {"offsets_topic_num_partitions": 1, "log_flush_offset_checkpoint_interval_ms": 60_000}

@@ -10,8 +10,8 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.core import CoreClient, commit_request, make_core
-from tests.storage.crash_story import LateWork
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.crash_story import LateWork
+from tests.storage.crash.faults import FaultyFiles
 
 SYNC_MS = 1000
 SETTINGS = {"offsets_topic_num_partitions": 1, "offsets_topic_segment_bytes": 600, "fsync_interval_ms": 5}

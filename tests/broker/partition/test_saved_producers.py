@@ -18,8 +18,8 @@ from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.segments.segment_names import PRODUCER_STATE
 from tests.drivers.core import make_core
-from tests.storage.crash_files import RecordingFiles
-from tests.storage.faults import FaultyFiles
+from tests.storage.crash.crash_files import RecordingFiles
+from tests.storage.crash.faults import FaultyFiles
 from tests.storage.keyed import mark, put
 
 PATH = f"t-0/{PRODUCER_STATE}"

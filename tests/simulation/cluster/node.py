@@ -21,7 +21,7 @@ from tests.replication.simulation.history import Record
 from tests.simulation.cluster.metadata import LateMembership
 from tests.simulation.cluster.network import CLUSTER_ID, Connection
 from tests.simulation.observed import replace as put
-from tests.storage.crash_files import LOST, WHOLE, CrashPoint, RecordingFiles
+from tests.storage.crash.crash_files import LOST, WHOLE, CrashPoint, RecordingFiles
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World

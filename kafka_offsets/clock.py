@@ -97,7 +97,8 @@ class SystemClock:
 
     def now(self) -> Now:
         """Read both clocks of the machine."""
-        return Now(wall_ns() // 1_000_000, monotonic_ns() // 1_000_000)
+        wall = _wall_ns() if "time_machine" not in sys.modules else wall_ns()
+        return Now(wall // 1_000_000, monotonic_ns() // 1_000_000)
 
 
 class Driver(Protocol):

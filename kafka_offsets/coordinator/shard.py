@@ -134,10 +134,13 @@ class Shard(ShardState):
         self.offsets.put(group, topic, partition, entry, log_offset)
         self.unchanged.pop(group, None)
 
-    def replay_shaped(self, records: ShapedRecords, log_offset: int) -> None:
-        """Apply a commit that has just become durable, as `replay_written` does with each of its records."""
-        records.put_into(self.offsets, log_offset)
+    def replay_shaped(self, records: ShapedRecords, log_offset: int) -> int:
+        """Apply a commit that has just become durable, as `replay_written` does with each of its records.
+
+        Return the log offset after its last record.
+        """
         self.unchanged.pop(records.group, None)
+        return records.put_into(self.offsets, log_offset)
 
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int

@@ -98,10 +98,12 @@ class FrameReader:
             return None
         end = start + size
         self.buffered_bytes -= 4 + size
-        if end == limit:
+        if end < limit:
+            self._position = end
+        elif self._later:
             self._go_on()
         else:
-            self._position = end
+            self._buffer, self._position = b"", 0
         return buffer[start:end]
 
     def _next_of_several(self, api_key: int | None) -> bytes | None:

@@ -395,26 +395,6 @@ def encode_batch(
     return _assemble(base_offset, leader_epoch, checked, body)
 
 
-def encode_keyed_batch(
-    records: Sequence[tuple[bytes, bytes | None, *tuple[Any, ...]]],
-    timestamp: int,
-    base_offset: int,
-    leader_epoch: int,
-    compression: Compression = Compression.NONE,
-    max_bytes: int | None = None,
-) -> bytes:
-    """Return the batch that a coordinator writes: keys and values, all of one time, in consecutive offsets.
-
-    records    key and value first in each; None for a tombstone
-    timestamp  of all records, ms
-    max_bytes  of the batch; BatchTooLargeError before a larger one is assembled
-    Equal to the result of `encode_batch` with a base sequence of 0, in half the time for a few records.
-    Source: CoordinatorRuntime.CoordinatorBatch.
-    """
-    body = encode_keyed(records, None if compression else max_bytes)
-    return keyed_batch(body, len(records), timestamp, base_offset, leader_epoch, compression, max_bytes)
-
-
 def keyed_batch(
     body: bytes,
     count: int,
@@ -424,9 +404,11 @@ def keyed_batch(
     compression: Compression = Compression.NONE,
     max_bytes: int | None = None,
 ) -> bytes:
-    """Return the batch of `encode_keyed_batch` from records that are encoded already.
+    """Return the batch that a coordinator writes.
 
-    body, count  the records, and how many there are
+    body, count  the records as `encode_keyed` encodes them, and how many there are
+    timestamp    of all records, ms
+    max_bytes    of the batch; BatchTooLargeError before a larger one is assembled
     """
     fields = _CHECKED.pack(compression, count - 1, timestamp, timestamp, -1, -1, 0, count)
     checked = fields + (compress(compression, body) if compression else body)

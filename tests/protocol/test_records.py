@@ -5,7 +5,7 @@ import struct
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
@@ -329,28 +329,6 @@ def test_a_decompression_bomb_is_refused_with_its_position(compression: Compress
     assert raised.value.position == 9
 
 
-@given(
-    st.lists(
-        st.tuples(st.binary(max_size=200), st.none() | st.binary(max_size=9000)), min_size=1, max_size=150
-    ),
-    st.integers(0, 2**62),
-    st.integers(0, 2**31 - 1),
-    st.sampled_from([Compression.NONE, Compression.GZIP, Compression.LZ4]),
-)
-@settings(max_examples=50)
-def test_a_coordinators_batch_is_that_of_its_keys_and_values(
-    pairs: list[tuple[bytes, bytes | None]], base_offset: int, epoch: int, compression: Compression
-) -> None:
-    made = records.encode_keyed_batch(pairs, 1_700_000_000_000, base_offset, epoch, compression)
-    assert made == records.encode_batch(
-        [(key, value, (), 1_700_000_000_000) for key, value in pairs],
-        base_offset=base_offset,
-        leader_epoch=epoch,
-        base_sequence=0,
-        compression=compression,
-    )
-
-
 def test_the_positions_in_a_header_are_those_of_its_fields() -> None:
     names = list(records.HEADER_FIELDS)
     assert tuple(names) == records.BatchHeader._fields
@@ -375,17 +353,3 @@ def test_some_fields_of_a_header_are_read_where_they_are() -> None:
     assert records.header_struct("attributes", "record_count").unpack_from(header) == (5, 12)
     with pytest.raises(AssertionError):
         records.header_struct("magic", "batch_length")
-
-
-@pytest.mark.parametrize("sizes", [(10,), (3000,), (10, 5000, 900), (1,) * 3000])
-def test_a_batch_is_refused_from_one_byte_too_many_on(sizes: tuple[int, ...]) -> None:
-    made = [(b"key", bytes(size)) for size in sizes]
-    batch = records.encode_keyed_batch(made, 1, 0, 0)
-    assert records.encode_keyed_batch(made, 1, 0, 0, max_bytes=len(batch)) == batch
-    for most in (len(batch) - 1, 5):
-        with pytest.raises(records.BatchTooLargeError, match=f"{most} are allowed"):
-            records.encode_keyed_batch(made, 1, 0, 0, max_bytes=most)
-    compressed = records.encode_keyed_batch(made, 1, 0, 0, Compression.GZIP)
-    assert records.encode_keyed_batch(made, 1, 0, 0, Compression.GZIP, len(compressed)) == compressed
-    with pytest.raises(records.BatchTooLargeError):
-        records.encode_keyed_batch(made, 1, 0, 0, Compression.GZIP, len(compressed) - 1)

@@ -64,7 +64,7 @@ def until_watched(broker: Broker) -> None:
 
 def watched(broker: Broker) -> object:
     """Return the events that the broker's own thread checks."""
-    return broker._call(lambda server: server._watches._watched)  # type: ignore[attr-defined]
+    return broker._call(lambda server: server._watches.watched)  # type: ignore[attr-defined]
 
 
 def test_what_is_the_case_already_is_not_waited_for(broker: Broker) -> None:

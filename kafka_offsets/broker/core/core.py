@@ -151,7 +151,6 @@ class BrokerCore:
             self.workers,
             self.responses,
             self.appends,
-            lambda logs: self.recovery_points.sync_ended(logs),  # noqa: PLW0108 - created below
         )
         self._compose_coordination()
         self._enforce_quotas()
@@ -271,6 +270,7 @@ class BrokerCore:
             self.workers,
             self.runtime.give_up_failed,
         )
+        self.durability.sync_ended = self.recovery_points.sync_ended
         self.dead_records: DeadRecords | None = None
         if not self.directory.files.outlives_process:
             self.dead_records = DeadRecords(config, self.topics, self.runtime, self.log_cleaner)
@@ -456,7 +456,8 @@ class BrokerCore:
         pieces = connection.take_output()
         if connection.unsent_bytes:
             self.response_budget.set_unsent(connection, 0)
-        self.responses.unblock(connection)
+        if connection.reader.buffered_bytes:
+            self.responses.unblock(connection)
         return pieces
 
     @property

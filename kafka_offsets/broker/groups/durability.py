@@ -40,14 +40,13 @@ class Durability:
         workers: Workers,
         responses: Responses,
         appends: Appends,
-        sync_ended: Callable[[Iterable[Log]], None],
     ) -> None:
         self._config = config
         self._scheduler = scheduler
         self._workers = workers
         self._responses = responses
         self._unsynced = appends.unsynced
-        self._sync_ended = sync_ended
+        self.sync_ended: Callable[[Iterable[Log]], None] = lambda logs: None
         self.replicate: Callable[[Iterable[Log], Callable[[ErrorCode], None]], None] | None = None
         self._syncing = False
         self._sync_deadline: Deadline | None = None
@@ -121,7 +120,7 @@ class Durability:
             due = self._scheduler.clock.now().mono_ms + self._config.fsync_interval_ms
             self._sync_deadline = self._scheduler.at(due, self._sync_interval)
         elif self._config.fsync == "never":
-            self._sync_ended(self._unsynced)
+            self.sync_ended(self._unsynced)
             self._unsynced.clear()
 
     def _sync_interval(self, now: Now) -> None:

@@ -363,8 +363,7 @@ class HostedShard:
                     continue
                 records, replies, _ = result
                 if isinstance(records, ShapedRecords) and not self.is_loading:
-                    self.shard.replay_shaped(records, offset)
-                    offset += len(records)
+                    offset = self.shard.replay_shaped(records, offset)
                 else:
                     for record in records:
                         replay(record, offset)

@@ -144,7 +144,7 @@ class Shards:
             hosted.take_effect()
             if hosted.replica is not None and hosted.has_pending:
                 hosted.on_wait()
-            due_ms = None if hosted.is_loading else hosted.shard.next_deadline_ms
+            due_ms = None if hosted.is_loading else hosted.shard.timers.next_deadline_ms
             if due_ms is not None:
                 self._schedule_shard(hosted, due_ms)
             if hosted.shard.resolving:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from kafka_offsets.coordinator.offsets.shapes import ShapedRecords
 from kafka_offsets.coordinator.shard import Shard
@@ -10,7 +9,7 @@ from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.protocol.records import encode_keyed, encode_keyed_batch, keyed_batch
+from kafka_offsets.protocol.records import encode_keyed, keyed_batch
 from kafka_offsets.storage.cleaner.memory_cleaning import OffsetBatches
 
 _TARGET_BATCH_BYTES = 1 << 20
@@ -62,13 +61,21 @@ def encode(
     compression: Compression,
     max_bytes: int,
 ) -> bytes:
-    """Return the batch with the records of several decisions. BatchTooLargeError if it is larger than `max_bytes`."""
+    """Return the batch with the records of several decisions: keys and values, all of one time, at successive offsets.
+
+    BatchTooLargeError if it is larger than `max_bytes`. The batch is that of `encode_batch` with a base sequence of 0.
+    Source: CoordinatorRuntime.CoordinatorBatch.
+    """
+    encoded: list[bytes] = []
+    count = 0
     for records in decided:
         if isinstance(records, ShapedRecords):
-            body, count = _encode_shaped(decided)
-            return keyed_batch(body, count, wall_ms, base_offset, leader_epoch, compression, max_bytes)
-    records = decided[0] if len(decided) == 1 else [*chain.from_iterable(decided)]
-    return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
+            encoded.append(records.encode(count))
+        else:
+            encoded.append(encode_keyed(records, None if compression else max_bytes, count))
+        count += len(records)
+    body = b"".join(encoded)
+    return keyed_batch(body, count, wall_ms, base_offset, leader_epoch, compression, max_bytes)
 
 
 def record_offsets(
@@ -147,16 +154,3 @@ def _size_of(records: Sequence[CoordinatorRecord]) -> int:
     if isinstance(records, ShapedRecords):
         return records.nbytes
     return sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
-
-
-def _encode_shaped(decided: Sequence[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
-    """Return the records of decisions as they are in a batch, and how many there are."""
-    encoded: list[bytes] = []
-    count = 0
-    for records in decided:
-        if isinstance(records, ShapedRecords):
-            encoded.append(records.encode(count))
-        else:
-            encoded.append(encode_keyed(records, None, count))
-        count += len(records)
-    return b"".join(encoded), count

@@ -50,7 +50,9 @@ class DueTimer:
         """Call at this monotonic time, None for never; replaces the earlier time."""
         if due_ms == self._due_ms or self._rounds:
             return
-        self.cancel()
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
         self._due_ms = due_ms
         if due_ms is not None:
             delay = max(0, due_ms - self._clock.now().mono_ms) / 1000

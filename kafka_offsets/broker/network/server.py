@@ -201,8 +201,8 @@ class Peer(asyncio.Protocol):
         """Write the core's output for this connection, all at once."""
         assert self._transport is not None and self.connection is not None
         if self.connection.output:
-            self._writer.write(self._server.core.drain_pieces(self.connection))
-            if self._writer.is_holding and not self.connection.is_blocked:
+            is_holding = self._writer.write(self._server.core.drain_pieces(self.connection))
+            if is_holding and not self.connection.is_blocked:
                 self.pause_writing()
                 self._schedule_step()
             if self.connection.is_blocked:
@@ -210,7 +210,8 @@ class Peer(asyncio.Protocol):
         if self.connection.muted is not None:
             self.pause_reading()
         if not self.connection.closing:
-            self.resume()
+            if not self._reading:
+                self.resume()
         elif self._aborting is None:
             self._writer.close()  # waits until the peer has read everything; a peer that does not read is disconnected
             self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
@@ -609,10 +610,10 @@ class Server:
 
     def _end_turn(self) -> None:
         self._turn = None
-        self.core.end_turn()
-        if not self._flush() or self.core.has_work:
+        has_work = self.core.end_turn()
+        if not self._flush() or has_work or self.core.responses.resumable:  # a flush may let requests go on
             self.request_turn()
-        self._schedule_timer()
+        self._timer.set(self.core.scheduler.next_ms)
 
     def _flush(self) -> bool:
         """Write what connections have to send, little first; return whether there was time for all of them."""

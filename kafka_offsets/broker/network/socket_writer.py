@@ -75,16 +75,17 @@ class SocketWriter:
             unsent += len(held[0].obj) - len(held[0])
         return unsent
 
-    def write(self, pieces: list[bytes | bytearray]) -> None:
-        """Write pieces in order; do nothing if the peer has closed."""
+    def write(self, pieces: list[bytes | bytearray]) -> bool:
+        """Write pieces in order, unless the peer has closed; return whether it holds data afterwards."""
         if self._transport.is_closing():
-            return
+            return self.is_holding
         if len(pieces) == 1 and len(pieces[0]) <= _CHUNK_BYTES and not self._held:
             self._transport.write(pieces[0])
-            return
+            return False
         self._held += pieces
         keep_freed_memory(KEPT_BYTES)
         self.proceed()
+        return self.is_holding
 
     def proceed(self) -> None:
         """Take one step: write held data, as much as the socket accepts.

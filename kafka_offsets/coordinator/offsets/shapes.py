@@ -461,8 +461,8 @@ class ShapedRecords(_Records):
             parts.append(after)
         return b"".join(parts)
 
-    def put_into(self, table: OffsetTable, log_offset: int) -> None:
-        """Store the offsets.
+    def put_into(self, table: OffsetTable, log_offset: int) -> int:
+        """Store the offsets; return the log offset after the last record.
 
         log_offset  of the first record; the others follow it
         """
@@ -472,6 +472,7 @@ class ShapedRecords(_Records):
                 rows = _rows(numbers[begin:end], self._time, log_offset + begin)
                 texts = None if metadata is None else metadata[begin:end]
                 table.put_run(self.group, topic, first, rows, topic_id, texts)
+        return log_offset + self._count
 
     def __iter__(self) -> Iterator[CoordinatorRecord]:
         numbers, metadata, _ = self._cut

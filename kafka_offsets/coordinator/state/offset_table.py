@@ -267,7 +267,8 @@ class OffsetTable:
             if rare is None or (rare.expires is None and not rare.topic_ids):
                 self._count += page.put_run(slot, rows)
                 if metadata or rare is not None:
-                    page.put_texts(slot, metadata or [""] * (len(rows) // _ROW_BYTES), self._shared_metadata)
+                    page.put_texts(slot, metadata or [""] * (len(rows) // _ROW_BYTES), self._metadata)
+                    self._bound_metadata()
                 return
         texts = metadata or repeat("")
         for partition, (row, text) in enumerate(zip(ROW.iter_unpack(rows), texts, strict=False), first):
@@ -606,7 +607,8 @@ class OffsetTable:
         if rare is None:
             rare = page.rare = Rare()
         if entry.metadata:
-            rare.metadata[slot] = self._shared_metadata(entry.metadata)
+            rare.metadata[slot] = self._metadata.setdefault(entry.metadata, entry.metadata)
+            self._bound_metadata()
         else:
             rare.metadata.pop(slot, None)
         rare.set_expiry(index, len(page.rows) // _ROW_BYTES, entry.expire_timestamp)
@@ -624,15 +626,10 @@ class OffsetTable:
             page.topic_id = topic_id
             rare.topic_ids = {other: id_ for other, id_ in rare.topic_ids.items() if id_ != topic_id}
 
-    def _shared_metadata(self, metadata: str) -> str:
-        """Return a shared object for equal texts, most of the time: the cache is bounded.
-
-        (sys.intern would keep every text forever in Python 3.12.)
-        """
-        shared = self._metadata.setdefault(metadata, metadata)
+    def _bound_metadata(self) -> None:
+        """Forget which texts are shared when there are many; `sys.intern` would keep them for ever in Python 3.12."""
         if len(self._metadata) > _SHARED_METADATA:
             self._metadata.clear()
-        return shared
 
 
 def _entry(page: Page, slot: int, at: int) -> OffsetAndMetadata:

@@ -2,7 +2,7 @@
 
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, final
 
 ROW: Final = struct.Struct(">qiqq")
@@ -135,10 +135,10 @@ class Page:
         self._set_present(present | run, held + new)
         return new
 
-    def put_texts(self, first: int, texts: Sequence[str], shared: Callable[[str], str]) -> None:
+    def put_texts(self, first: int, texts: Sequence[str], shared: dict[str, str]) -> None:
         """Store the metadata of neighbouring rows from slot `first` on; the page must have nothing else that is rare.
 
-        shared  text -> an equal one that other pages may hold too
+        shared  the texts that pages share, by themselves; those that are new are added
         """
         rare = self.rare
         if rare is None:
@@ -147,7 +147,7 @@ class Page:
         for slot, text in enumerate(texts, first):
             if held.get(slot, "") != text:
                 if text:
-                    held[slot] = shared(text)
+                    held[slot] = shared.setdefault(text, text)
                 else:
                     del held[slot]
         if not held:

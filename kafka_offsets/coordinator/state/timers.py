@@ -13,7 +13,7 @@ _SWEEP_FROM = 64
 
 
 class Timer(NamedTuple):
-    """One entry: `due_ms` is monotonic; `kind`, `group_id` and `member_id` are chosen by the caller of `schedule`."""
+    """One entry: `due_ms` is monotonic; its key, the other three, is chosen by the caller of `schedule`."""
 
     due_ms: int
     order: int
@@ -41,9 +41,12 @@ class Timers:
     def schedule(self, due_ms: int, kind: str, group_id: str, member_id: str = "") -> None:
         """Schedule a timer at `due_ms`; this replaces an earlier entry of the same kind, group and member."""
         self._order += 1
-        self._wanted[kind, group_id, member_id] = self._order
-        heapq.heappush(self._heap, Timer(due_ms, self._order, kind, group_id, member_id))
-        self._tidy()
+        key = kind, group_id, member_id
+        replaces = key in self._wanted
+        self._wanted[key] = self._order
+        heapq.heappush(self._heap, Timer(due_ms, self._order, *key))
+        if replaces:
+            self._tidy()
 
     def cancel(self, kind: str, group_id: str, member_id: str = "") -> None:
         """Cancel a timer; without such an entry this does nothing."""
@@ -60,7 +63,7 @@ class Timers:
         if not self._heap or self._heap[0].due_ms > mono_ms:
             return None
         timer = heapq.heappop(self._heap)
-        del self._wanted[timer.kind, timer.group_id, timer.member_id]
+        del self._wanted[timer[2:]]
         self._tidy()
         return timer
 
@@ -69,14 +72,11 @@ class Timers:
         self._heap.clear()
         self._wanted.clear()
 
-    def _is_wanted(self, timer: Timer) -> bool:
-        return self._wanted.get((timer.kind, timer.group_id, timer.member_id)) == timer.order
-
     def _tidy(self) -> None:
         """Make sure that the top entry is valid and that obsolete entries do not pile up."""
-        heap = self._heap
-        if len(heap) > 2 * len(self._wanted) + _SWEEP_FROM:
-            heap[:] = [timer for timer in heap if self._is_wanted(timer)]
+        heap, wanted = self._heap, self._wanted
+        if len(heap) > 2 * len(wanted) + _SWEEP_FROM:
+            heap[:] = [timer for timer in heap if wanted.get(timer[2:]) == timer.order]
             heapq.heapify(heap)
-        while heap and not self._is_wanted(heap[0]):
+        while heap and wanted.get(heap[0][2:]) != heap[0].order:
             heapq.heappop(heap)

@@ -48,22 +48,25 @@ class Event(NamedTuple, Generic[T]):
 
 
 class Watches:
-    """The events that are waited for."""
+    """The events that are waited for.
+
+    watched  with the futures for their results
+    """
 
     def __init__(self) -> None:
-        self._watched: dict[Future[Any], Event[Any]] = {}
+        self.watched: dict[Future[Any], Event[Any]] = {}
 
     def add(self, event: Event[T], core: BrokerCore) -> "Future[T]":
         """Return a future for the result of an event."""
         future: Future[T] = Future()
-        self._watched[future] = event
+        self.watched[future] = event
         self.poll(core)
         return future
 
     def remove(self, future: "Future[T]", event: Event[T], core: BrokerCore) -> str:
         """Stop checking an event; return a description of the current state."""
         self.poll(core)
-        self._watched.pop(future, None)
+        self.watched.pop(future, None)
         try:
             with observing():
                 return event.tell(core)
@@ -72,9 +75,9 @@ class Watches:
 
     def poll(self, core: BrokerCore) -> None:
         """Check all events, and forget those whose wait was cancelled."""
-        for future, event in list(self._watched.items()):
+        for future, event in list(self.watched.items()):
             if future.cancelled():
-                del self._watched[future]
+                del self.watched[future]
                 continue
             try:
                 with observing():
@@ -89,7 +92,7 @@ class Watches:
 
     def _end(self, future: "Future[Any]", result: Any = None, error: Exception | None = None) -> None:
         """Forget an event, and wake its wait unless that was cancelled at this very moment."""
-        self._watched.pop(future, None)
+        self.watched.pop(future, None)
         if not future.set_running_or_notify_cancel():
             return
         if error is None:
@@ -99,7 +102,7 @@ class Watches:
 
     def abandon(self) -> None:
         """End all waits with an error: the broker has stopped."""
-        for future, event in list(self._watched.items()):
+        for future, event in list(self.watched.items()):
             why = f"this broker was stopped while somebody waited: {event.what}"
             self._end(future, error=RuntimeError(why))
 

@@ -84,7 +84,8 @@ class InspectedServer(NetworkServer):
 
     def _end_turn(self) -> None:
         super()._end_turn()
-        self._watches.poll(self.core)
+        if self._watches.watched:
+            self._watches.poll(self.core)
 
     async def stop(self) -> None:
         """Stop, as every server does. Waits for events end with an error."""
@@ -187,10 +188,10 @@ class _RecordedWriter(SocketWriter):
         super().__init__(transport)
         self._tape = tape
 
-    def write(self, pieces: list[bytes | bytearray]) -> None:
+    def write(self, pieces: list[bytes | bytearray]) -> bool:
         """Record bytes and send them."""
         self._tape.sent(pieces)
-        super().write(pieces)
+        return super().write(pieces)
 
 
 def _learn_topics(core: BrokerCore, recorder: Recorder) -> None:

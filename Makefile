@@ -18,7 +18,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --maxprocesses 4
 QUICK_WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 4
 # What `make quick` does not even import: other clients, Spark, long searches, and what no request passes through.
 NOT_QUICK := interop processes zookeeper spark properties simulation inspect testing http questions walks test_examples.py \
-	test_cli.py test_check_command.py test_compact_command.py test_serve_options.py test_progress.py
+	test_lifetime.py test_cli.py test_check_command.py test_compact_command.py test_serve_options.py test_progress.py
 QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py $(addsuffix /*/test_*.py,tests/broker tests/coordinator tests/storage)))) $(wildcard tests/test_*.py))
 COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing http $(filter test_c% test_p% test_s%,$(NOT_QUICK))))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars

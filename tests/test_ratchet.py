@@ -78,7 +78,7 @@ CEILINGS = {
     "tests/inspect": 1840,
     "tests/interop": 9940,
     "tests/metadata": 1360,
-    "tests/mutation": 680,
+    "tests/mutation": 740,
     "tests/processes": 1620,
     "tests/properties": 1400,
     "tests/protocol": 2420,

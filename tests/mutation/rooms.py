@@ -93,15 +93,61 @@ ROOMS = {
         ),
     ),
     "testing": Room(
-        judges=(
-            "tests/testing",
-            "tests/testing/test_faults.py",
-            "tests/testing/test_faults_of_disks.py",
-            "tests/broker/core/test_disk_errors.py",
-        ),
+        judges=("tests/testing", "tests/broker/core/test_disk_errors.py"),
         # pytest runs the plugin in processes of its own.
         left_out=("tests/testing/test_plugin.py",),
         last=("tests/testing/test_plugin.py",),
+    ),
+    "client": Room(judges=("tests/client",)),
+    "commands": Room(
+        judges=(
+            "tests/client/test_acls_command.py",
+            "tests/client/test_group_commands.py",
+            "tests/client/test_offsets_command.py",
+            "tests/client/test_records_commands.py",
+            "tests/client/test_topics_command.py",
+            "tests/client/test_transactions_command.py",
+            "tests/test_check_command.py",
+            "tests/test_cli.py",
+            "tests/test_compact_command.py",
+            "tests/test_migrate_command.py",
+            "tests/test_produce_command.py",
+            "tests/test_progress.py",
+            "tests/test_serve_options.py",
+            "tests/test_terminal.py",
+        ),
+        last=("tests/test_lifetime.py", "tests/test_cli.py", "tests/test_serve_options.py"),
+    ),
+    "metadata": Room(
+        judges=(
+            "tests/metadata",
+            "tests/broker/nodes",
+            "tests/broker/replicas",
+            "tests/testing/test_cluster.py",
+        )
+    ),
+    "http": Room(
+        judges=(
+            "tests/http/test_app.py",
+            "tests/http/test_guard.py",
+            "tests/http/test_operations.py",
+            "tests/http/test_values.py",
+        ),
+        last=("tests/http/test_openapi.py", "tests/http/test_serve.py"),
+    ),
+    "zookeeper": Room(
+        judges=(
+            "tests/zookeeper/test_contract.py",
+            "tests/zookeeper/test_cluster_store.py",
+            "tests/zookeeper/test_election.py",
+            "tests/broker/offset_manager",
+            "tests/broker/nodes/test_zookeeper_nodes.py",
+        ),
+    ),
+    "inspect": Room(judges=("tests/inspect",), last=("tests/inspect/test_command.py",)),
+    "diagnosis": Room(judges=("tests/diagnosis", "tests/testing/test_why.py")),
+    "assignors": Room(
+        judges=("tests/client/test_assignors.py", "tests/coordinator/consumer", "tests/testing")
     ),
     "spark": Room(
         judges=(

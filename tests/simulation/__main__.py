@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.seeds import command
-from tests.simulation import simulation
+from tests.simulation.engine import command
+from tests.simulation.simulation import SIMULATION
 
-sys.exit(command(simulation, "tests.simulation", __doc__))
+sys.exit(command(SIMULATION, __doc__))

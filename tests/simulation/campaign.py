@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from typing import NamedTuple
 
 from tests.conftest import REPOSITORY
+from tests.simulation.engine import Simulation
 from tests.slices import DoneSlices
 
 SLICE = 200
@@ -32,7 +33,7 @@ class Outcome(NamedTuple):
 
 def run_slice(package: str, first: int, seeds: int = SLICE) -> Outcome:
     """Run seeds of a simulation from `first` on."""
-    simulation = importlib.import_module(f"{package}.simulation")
+    simulation: Simulation = importlib.import_module(f"{package}.simulation").SIMULATION
     begin, steps, failures = time.process_time(), 0, []
     for seed in range(first, first + seeds):
         plan, these = simulation.plan_of(seed), simulation.steps_of(seed)

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+
+from tests.simulation.engine import Simulation
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -13,16 +14,15 @@ _UNFIT = re.compile("TypeError|AttributeError|NameError|KeyError")
 
 
 def assert_found(
-    plant: Plant, run_seed: Callable[[int], Any], seeds: int, patch: pytest.MonkeyPatch, first: int = 0
+    plant: Plant, simulation: Simulation, seeds: int, patch: pytest.MonkeyPatch, first: int = 0
 ) -> None:
     """Plant a bug, and run seeds until one fails, which is printed.
 
-    run_seed  runs the simulation of a seed; returns its failure, or None
-    first     the seed to begin with, to save time
+    first  the seed to begin with, to save time
     """
     plant(patch)
     for seed in range(first, first + seeds):
-        failure = run_seed(seed)
+        failure = simulation.run_seed(seed)
         if failure is not None:
             assert failure.kind == "DisagreementError", failure.text
             assert _UNFIT.search(failure.text) is None, f"the bug does not fit the code: {failure.text}"
@@ -31,18 +31,18 @@ def assert_found(
     pytest.fail(f"{plant.__name__} was not found by {seeds} seeds")
 
 
-def assert_shrinks(
-    run_steps: Callable[..., Any], shrink: Callable[..., Any], plan: Any, steps: list[Any], most: int
-) -> None:
-    """Check that the failure of these steps shrinks to less than `most`, which fail in the same way each time."""
-    failure = run_steps(plan, steps)
+def assert_shrinks(simulation: Simulation, seeds: int, most: int) -> None:
+    """Check that the failure of one of these seeds shrinks to less than `most` steps, which fail alike each time."""
+    seed = next(seed for seed in range(seeds) if simulation.run_seed(seed) is not None)
+    plan, steps = simulation.plan_of(seed), simulation.steps_of(seed)
+    failure = simulation.run(plan, steps)
     assert failure is not None
-    kept = shrink(plan, steps, limit=300)
+    kept = simulation.shrink(plan, steps, tries=300)
     assert len(kept) < min(most, failure.at + 1)
     assert [step for step in steps if step in kept] == kept
     traces: list[list[str]] = []
     for _ in range(2):
         traces.append([])
-        again = run_steps(plan, kept, traces[-1].append)
+        again = simulation.run(plan, kept, traces[-1].append)
         assert again is not None and again.kind == failure.kind
     assert traces[0] == traces[1]

@@ -1,16 +1,14 @@
-"""Seeds become plans and steps, steps become runs, and a run that fails becomes the few steps that it takes."""
+"""One broker without sockets, its clients, crashes and clocks: plans and how often each step happens."""
 
 import random
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tests import seeds
-from tests.seeds import Failure
+from tests.simulation.engine import Simulation, Trace
 from tests.simulation.observed import determined
 from tests.simulation.plan import Plan
-from tests.simulation.steps import Step, TimeDriver
+from tests.simulation.steps import TimeDriver
 
-STEPS = 200
 WEIGHTS = {
     "next": 42,
     "commit": 12,
@@ -39,7 +37,7 @@ WEIGHTS = {
     "expire": 0.7,
     "quiet": 0.06,
 }
-"""How often each kind of step happens. Another kind of group or of request is a line here and a method of Stepper."""
+"""How often each kind of step happens. Another kind of group or request is a line here and a method of TimeDriver."""
 
 
 def plan_of(seed: int) -> Plan:
@@ -65,34 +63,10 @@ def plan_of(seed: int) -> Plan:
     )
 
 
-def steps_of(seed: int, count: int = STEPS) -> list[Step]:
-    r = random.Random(f"steps of {seed}")
-    kinds = r.choices([*WEIGHTS], [*WEIGHTS.values()], k=count)
-    return [(kind, r.randrange(8), r.getrandbits(32)) for kind in kinds]
-
-
-def run(plan: Plan, steps: Sequence[Step], trace: Callable[[str], None] | None = None) -> Failure | None:
-    """Carry out steps; return what went wrong, if something did."""
-    at = -1
+@contextmanager
+def _world(plan: Plan, trace: Trace | None) -> Iterator[TimeDriver]:
     with determined(plan.seed) as complaints:
-        try:
-            world = TimeDriver(plan, complaints, trace)
-            for step in steps:
-                at += 1
-                world.do(step)
-            world.advance(30_000)
-            world.check()
-        except Exception as error:  # noqa: BLE001 -- whatever the broker does wrong is a finding
-            return Failure(at, "".join(traceback.format_exception(error)), type(error).__name__)
-    return None
+        yield TimeDriver(plan, complaints, trace)
 
 
-def shrink(plan: Plan, steps: Sequence[Step], limit: int = 2000) -> list[Step]:
-    """Return the fewest steps that were found to fail in the same way; `limit` of runs are tried."""
-    return seeds.shrink(run, plan, steps, limit)
-
-
-def report(plan: Plan, steps: Sequence[Step], *, shrunk: bool = True) -> str:
-    """Say what went wrong, with the fewest steps that were found to show it, and how to see it again."""
-    kept = shrink(plan, steps) if shrunk else steps
-    return seeds.report(run, plan, kept, steps_of(plan.seed), "tests.simulation")
+SIMULATION = Simulation("tests.simulation", plan_of, WEIGHTS, 8, _world)

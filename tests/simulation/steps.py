@@ -5,6 +5,7 @@ import random
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from tests.simulation.clients import Client
 from tests.simulation.consumer_model import Modern
+from tests.simulation.engine import Step
 from tests.simulation.model import STABLE
 from tests.simulation.observed import require
 from tests.simulation.world import World
@@ -12,8 +13,6 @@ from tests.simulation.world import World
 CHECK_EVERY = 20
 QUIET_ROUNDS = 30
 PRODUCERS = 4
-Step = tuple[str, int, int]
-"""What happens, to which client, and the number from which its details follow."""
 
 
 class Calm(random.Random):
@@ -40,6 +39,11 @@ class TimeDriver(World):
             self._turn()
         if self.steps % CHECK_EVERY == 0:
             self.check()
+
+    def settle(self) -> None:
+        """Let half a minute pass, and compare for the last time."""
+        self.advance(30_000)
+        self.check()
 
     def _do_next(self, client: Client, r: random.Random, how: int) -> None:
         if client.calls and how % 10:

@@ -16,7 +16,7 @@ from kafka_offsets.coordinator.state.consumer_records import Current
 from kafka_offsets.coordinator.state.result import Result
 from kafka_offsets.storage.cleaner import offset_map
 from tests.simulation.planted import Plant, assert_found, assert_shrinks
-from tests.simulation.simulation import plan_of, run, shrink, steps_of
+from tests.simulation.simulation import SIMULATION
 
 
 def reply_before_the_append(patch: pytest.MonkeyPatch) -> None:
@@ -116,10 +116,9 @@ def tombstone_revived_by_compaction(patch: pytest.MonkeyPatch) -> None:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_a_planted_bug_is_found(plant: Plant, within: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), within, monkeypatch)
+    assert_found(plant, SIMULATION, within, monkeypatch)
 
 
 def test_a_failure_shrinks_to_few_steps_that_show_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     generation_not_bumped(monkeypatch)
-    seed = next(seed for seed in range(20) if run(plan_of(seed), steps_of(seed)) is not None)
-    assert_shrinks(run, shrink, plan_of(seed), steps_of(seed), 25)
+    assert_shrinks(SIMULATION, 20, 25)

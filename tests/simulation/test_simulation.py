@@ -6,10 +6,10 @@ import random
 import pytest
 
 from kafka_offsets.broker.groups import dead_records
-from tests.conftest import IN_CI, LONG
+from tests.conftest import LONG
 from tests.simulation.observed import LastingFiles
 from tests.simulation.repeated import check_same_run
-from tests.simulation.simulation import plan_of, report, run, steps_of
+from tests.simulation.simulation import SIMULATION
 from tests.storage.crash.crash_files import RecordingFiles
 
 SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200" if LONG else "80"))
@@ -17,11 +17,7 @@ SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200" if LONG else 
 
 @pytest.mark.timeout(900)  # 200 seeds are half a minute of CPU, whatever else the machine does
 def test_a_broker_answers_as_the_oracle_whatever_clients_crashes_and_clocks_do(rng: random.Random) -> None:
-    first = 0 if IN_CI else rng.randrange(10**9)
-    for seed in range(first, first + SEEDS):
-        plan, steps = plan_of(seed), steps_of(seed)
-        if run(plan, steps) is not None:
-            pytest.fail(report(plan, steps))
+    SIMULATION.check(rng, SEEDS)
 
 
 @pytest.mark.timeout(900)
@@ -31,11 +27,7 @@ def test_a_broker_in_memory_forgets_nothing_when_it_drops_dead_records(
     for files in (LastingFiles, RecordingFiles):
         monkeypatch.setattr(files, "outlives_process", False)
     monkeypatch.setattr(dead_records, "LEAST_BYTES", 300)  # about three records
-    first = 0 if IN_CI else rng.randrange(10**9)
-    for seed in range(first, first + SEEDS // 4):
-        plan, steps = plan_of(seed), steps_of(seed)
-        failure = run(plan, steps)
-        assert failure is None, f"seed {seed}: {failure}"
+    SIMULATION.check(rng, SEEDS // 4)
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:

@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.replication.simulation import simulation
-from tests.seeds import command
+from tests.replication.simulation.simulation import SIMULATION
+from tests.simulation.engine import command
 
-sys.exit(command(simulation, "tests.replication.simulation", __doc__))
+sys.exit(command(SIMULATION, __doc__))

@@ -1,15 +1,12 @@
-"""Seeds become plans and steps, steps become runs, and a run that fails becomes the few steps that it takes."""
+"""Replicas and their controller: plans and how often each step happens."""
 
 import random
-import traceback
-from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
-from tests import seeds
 from tests.replication.simulation.plan import Plan
 from tests.replication.simulation.world import World
-from tests.seeds import Failure, Step
+from tests.simulation.engine import Simulation, Trace
 
-STEPS = 200
 WEIGHTS = {
     "time": 40,
     "produce": 34,
@@ -50,33 +47,8 @@ def plan_of(seed: int) -> Plan:
     )
 
 
-def steps_of(seed: int, count: int = STEPS) -> list[Step]:
-    """Return the steps of a seed."""
-    r = random.Random(f"steps of {seed}")
-    kinds = r.choices([*WEIGHTS], [*WEIGHTS.values()], k=count)
-    return [(kind, r.randrange(60), r.getrandbits(32)) for kind in kinds]
+def _world(plan: Plan, trace: Trace | None) -> nullcontext[World]:
+    return nullcontext(World(plan, trace))
 
 
-def run(plan: Plan, steps: Sequence[Step], trace: Callable[[str], None] | None = None) -> Failure | None:
-    """Carry out steps; return what went wrong, if something did."""
-    at = -1
-    try:
-        world = World(plan, trace)
-        for step in steps:
-            at += 1
-            world.do(step)
-        world.settle()
-    except Exception as error:  # noqa: BLE001 -- whatever a replica does wrong is a finding
-        return Failure(at, "".join(traceback.format_exception(error)), type(error).__name__)
-    return None
-
-
-def shrink(plan: Plan, steps: Sequence[Step], limit: int = 2000) -> list[Step]:
-    """Return the fewest steps that were found to fail in the same way; `limit` of runs are tried."""
-    return seeds.shrink(run, plan, steps, limit)
-
-
-def report(plan: Plan, steps: Sequence[Step], *, shrunk: bool = True) -> str:
-    """Say what went wrong, with the fewest steps that were found to show it, and how to see it again."""
-    kept = shrink(plan, steps) if shrunk else steps
-    return seeds.report(run, plan, kept, steps_of(plan.seed), "tests.replication.simulation")
+SIMULATION = Simulation("tests.replication.simulation", plan_of, WEIGHTS, 60, _world)

@@ -9,7 +9,7 @@ from kafka_offsets.replication import elections
 from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.replication.partition_state import NO_LEADER
 from tests.replication.simulation import node
-from tests.replication.simulation.simulation import plan_of, run, shrink, steps_of
+from tests.replication.simulation.simulation import SIMULATION
 from tests.simulation.planted import Plant, assert_found, assert_shrinks
 
 
@@ -93,10 +93,9 @@ PLANTS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), 200, monkeypatch)
+    assert_found(plant, SIMULATION, 200, monkeypatch)
 
 
 def test_a_failure_shrinks_to_few_steps_that_show_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     the_high_watermark_is_the_log_end(monkeypatch)
-    seed = next(seed for seed in range(200) if run(plan_of(seed), steps_of(seed)) is not None)
-    assert_shrinks(run, shrink, plan_of(seed), steps_of(seed), 15)
+    assert_shrinks(SIMULATION, 200, 15)

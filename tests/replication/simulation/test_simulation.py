@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from tests.conftest import IN_CI, LONG
-from tests.replication.simulation.simulation import plan_of, report, run, steps_of
+from tests.conftest import LONG
+from tests.replication.simulation.simulation import SIMULATION
 from tests.simulation.repeated import check_same_run
 
 SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200" if LONG else "80"))
@@ -14,11 +14,7 @@ SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200" if LONG else 
 
 @pytest.mark.slow
 def test_what_was_acknowledged_survives_whatever_nodes_and_networks_do(rng: random.Random) -> None:
-    first = 0 if IN_CI else rng.randrange(10**9)
-    for seed in range(first, first + SEEDS):
-        plan, steps = plan_of(seed), steps_of(seed)
-        if run(plan, steps) is not None:
-            pytest.fail(report(plan, steps))
+    SIMULATION.check(rng, SEEDS)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.replication.simulation.history import History, require
 from tests.replication.simulation.network import CONTROLLER, Network
 from tests.replication.simulation.node import Node
 from tests.replication.simulation.plan import Plan
-from tests.seeds import Step
+from tests.simulation.engine import Step
 
 EXPIRE_MS = 500
 SETTLE_MS = 90_000

@@ -1,17 +1,19 @@
-"""Seeds become plans and steps, steps become runs, and a run that fails becomes the few steps that it takes."""
+"""Whole brokers of a cluster: plans and how often each step happens."""
 
 import random
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 from kafka_offsets.zookeeper.operations import MOST_BYTES
-from tests import seeds
-from tests.seeds import Failure, Step
 from tests.simulation.cluster.plan import Plan
 from tests.simulation.cluster.world import World
+from tests.simulation.engine import Simulation, Trace
 from tests.simulation.observed import determined
 
-STEPS = 200
+W = TypeVar("W", bound=World)
+
 WEIGHTS = {
     "time": 40,
     "produce": 22,
@@ -56,42 +58,16 @@ def plan_of(seed: int) -> Plan:
     )
 
 
-def steps_of(seed: int, count: int = STEPS, weights: Mapping[str, float] = WEIGHTS) -> list[Step]:
-    """Return the steps of a seed."""
-    r = random.Random(f"steps of {seed}")
-    kinds = r.choices([*weights], [*weights.values()], k=count)
-    return [(kind, r.randrange(60), r.getrandbits(32)) for kind in kinds]
-
-
-def run(
-    plan: Plan,
-    steps: Sequence[Step],
-    trace: Callable[[str], None] | None = None,
-    new_world: Callable[..., World] = World,
-) -> Failure | None:
-    """Carry out steps; return what went wrong, if something did."""
-    at = -1
+@contextmanager
+def opened(new_world: Callable[..., W], plan: Plan, trace: Trace | None) -> Iterator[W]:
+    """Open a world of brokers for one run."""
     with determined(plan.seed) as complaints:
         world = new_world(plan, complaints, trace)
         try:
             world.begin()
-            for step in steps:
-                at += 1
-                world.do(step)
-            world.settle()
-        except Exception as error:  # noqa: BLE001 -- whatever a broker does wrong is a finding
-            return Failure(at, "".join(traceback.format_exception(error)), type(error).__name__)
+            yield world
         finally:
             world.close()
-    return None
 
 
-def shrink(plan: Plan, steps: Sequence[Step], limit: int = 300) -> list[Step]:
-    """Return the fewest steps that were found to fail in the same way; `limit` of runs are tried."""
-    return seeds.shrink(run, plan, steps, limit)
-
-
-def report(plan: Plan, steps: Sequence[Step], *, shrunk: bool = True) -> str:
-    """Say what went wrong, with the fewest steps that were found to show it, and how to see it again."""
-    kept = shrink(plan, steps) if shrunk else steps
-    return seeds.report(run, plan, kept, steps_of(plan.seed), "tests.simulation.cluster")
+SIMULATION = Simulation("tests.simulation.cluster", plan_of, WEIGHTS, 60, partial(opened, World), tries=300)

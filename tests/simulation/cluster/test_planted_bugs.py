@@ -10,7 +10,7 @@ from kafka_offsets.broker.replicas.peer_requests import PeerRequests
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.replication.leader import LeaderReplica
 from tests.replication.simulation import test_planted_bugs as planted
-from tests.simulation.cluster.simulation import plan_of, run, steps_of
+from tests.simulation.cluster.simulation import SIMULATION
 from tests.simulation.planted import Plant, assert_found
 
 SEEDS = 100
@@ -61,4 +61,4 @@ PLANTS = {
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), SEEDS, monkeypatch, PLANTS[plant])
+    assert_found(plant, SIMULATION, SEEDS, monkeypatch, PLANTS[plant])

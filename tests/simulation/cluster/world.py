@@ -15,11 +15,11 @@ from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from tests.replication.simulation.history import History, require
 from tests.replication.simulation.network import CONTROLLER, Network
-from tests.seeds import Step
 from tests.simulation.cluster.clients import OFFSETS, ORDERS, Client, Member
 from tests.simulation.cluster.metadata import SESSION_MS, LateMetadata
 from tests.simulation.cluster.node import Node
 from tests.simulation.cluster.plan import Plan
+from tests.simulation.engine import Step
 
 SETTLE_MS = 120_000
 COMPACTED = {"cleanup.policy": "compact"}

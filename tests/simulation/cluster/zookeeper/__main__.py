@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.seeds import command
-from tests.simulation.cluster.zookeeper import simulation
+from tests.simulation.cluster.zookeeper.simulation import SIMULATION
+from tests.simulation.engine import command
 
-sys.exit(command(simulation, "tests.simulation.cluster.zookeeper", __doc__))
+sys.exit(command(SIMULATION, __doc__))

@@ -9,7 +9,7 @@ from kafka_offsets.zookeeper.cluster_changes import Changes, ControllerTerm
 from kafka_offsets.zookeeper.requests import ANY_VERSION, Check, SetData
 from tests.replication.simulation import test_planted_bugs as of_replicas
 from tests.simulation.cluster import test_planted_bugs as of_brokers
-from tests.simulation.cluster.zookeeper.simulation import plan_of, run, steps_of
+from tests.simulation.cluster.zookeeper.simulation import SIMULATION
 from tests.simulation.planted import Plant, assert_found
 
 SEEDS = 100
@@ -52,4 +52,4 @@ PLANTS = {
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), SEEDS, monkeypatch, PLANTS[plant])
+    assert_found(plant, SIMULATION, SEEDS, monkeypatch, PLANTS[plant])

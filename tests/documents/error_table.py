@@ -1,6 +1,6 @@
 """Which API is answered which error code in which situations, from the answers of Apache Kafka in tests/stories.
 
-The recordings are those that tests/differential and tests/broker/api/test_admin_answers.py compare with this broker's
+The recordings are those that tests/differential and tests/stories/test_administration.py compare with this broker's
 answers, so that what is told of Kafka is told of it too; where the two differ, nothing is told.
 """
 
@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.errors import error_code_of
-from tests.broker.api.admin_exchange import name_of
-from tests.broker.api.admin_exchange import stored as stored_administration
-from tests.broker.api.admin_situations import DIFFERENT as DIFFERENT_ADMINISTRATION
-from tests.broker.api.admin_situations import SCENARIOS
 from tests.differential.stories import exchanged, stored
 from tests.differential.test_differential import DIFFERENT
+from tests.stories import administration
 
 SHOWN = 4
 """So many situations are named for each error code of an API, those with the fewest other errors first."""
@@ -67,15 +64,14 @@ def seen() -> Iterator[Seen]:
 
 
 def _seen_by_administrators() -> Iterator[Seen]:
-    for scenario, situations in SCENARIOS.items():
-        kafkas = stored_administration(scenario)
-        for situation in situations:
-            if (situation.api, situation.sentence) in DIFFERENT_ADMINISTRATION:
+    for scenario in administration.SETTINGS:
+        for name, ((_, asked, _), (_, answer)) in administration.stored(scenario).items():
+            title = administration.title_of(name)
+            if title in administration.DIFFERENT:
                 continue
-            for version in situation.versions:
-                answer = kafkas[name_of(situation, version)][-1][-1]
-                for code in dict.fromkeys([None] if answer == CLOSED else codes(answer)):
-                    yield Seen(situation.api, version, code, situation.sentence)
+            api, _, version = asked.partition(" v")
+            for code in dict.fromkeys([None] if answer == CLOSED else codes(answer)):
+                yield Seen(api, int(version), code, title.removeprefix(f"{api}: "))
 
 
 def _seen_by_clients() -> Iterator[Seen]:

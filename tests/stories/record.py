@@ -27,9 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.broker.core.api_table import SERVED
-from tests.broker.api.admin_exchange import exchanged
-from tests.broker.api.admin_situations import SCENARIOS
-from tests.broker.api.admin_situations import SETTINGS as SCENARIO_SETTINGS
 from tests.broker.groups import expiry_story
 from tests.coordinator.consumer import record_assignor_answers, record_consumer_sessions
 from tests.coordinator.state import record_topic_patterns
@@ -47,6 +44,7 @@ from tests.differential.stories import (
     setting_of,
     stored,
 )
+from tests.stories import administration
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
@@ -170,12 +168,12 @@ def _requests(events: list[Event]) -> list[Event]:
 
 def record_administration(port: int) -> None:
     """Record what administrators are answered, each scenario by a Kafka of its own."""
-    for scenario, asked in SCENARIOS.items():
-        with kafka(SCENARIO_SETTINGS[scenario], port):
+    for scenario, settings in administration.SETTINGS.items():
+        with kafka(settings, port):
             broker = RemoteBroker("127.0.0.1", port)
-            found = exchanged(broker, asked)
+            exchanges = administration.exchanged(broker, administration.stored(scenario))
             broker.close()
-        (STORIES / f"admin_{scenario}.txt").write_text(file_of(found), encoding="utf-8")
+        (STORIES / f"admin_{scenario}.txt").write_text(file_of(exchanges), encoding="utf-8")
 
 
 def record_expiry(port: int) -> None:

@@ -1,14 +1,43 @@
-"""Requests of administrators and their answers as plain values: fields by name, topic ids by their topic's name."""
+"""What administrators ask about topics, configurations and the cluster, one after the other: admin_….txt.
+
+The exchanges of one file build on each other, each on a connection of its own. Fields have our names. A topic id is
+written "id of NAME" for the id that NAME has then, or had when it was last seen; other ids are 32 hexadecimal digits.
+`DIFFERENT` names the exchanges in which this broker answers otherwise, with the reason.
+"""
 
 from typing import Any
 
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.schema import Field, Struct
-from tests.broker.api.admin_situations import Situation
 from tests.differential.brokers import Broker
 from tests.differential.play import Event
 from tests.differential.stories import STORIES, Stories
 from tests.drivers.core import read_response, request_frame
+
+SETTINGS = {
+    "default": {},
+    "refusing": {
+        "auto.create.topics.enable": "false",
+        "delete.topic.enable": "false",
+        "num.partitions": "3",
+        "default.replication.factor": "2",
+        "message.max.bytes": "2000000",
+    },
+}
+"""The scenarios, and what their broker is configured to beyond benchmarks/peers/kafka.sh."""
+
+DIFFERENT = {
+    "ApiVersions: a named client is answered": "none of Kafka's features is served, so none is told",
+    "CreateTopics: the offsets topic is created": "it is compacted unless the client says otherwise",
+    "CreateTopics: defaults that the cluster cannot keep": "a configured replication factor is capped",
+    "CreatePartitions: 10,001 more partitions": "Kafka fails with UNKNOWN_SERVER_ERROR, without a word",
+    "CreatePartitions: as many partitions as can be asked for": "as above",
+    "CreatePartitions: the offsets topic grows": "Kafka lets it grow and loses the groups that map elsewhere",
+    "DescribeConfigs: what is set for all brokers": "Kafka sets min.insync.replicas when it is formatted",
+    "DescribeConfigs: metrics subscriptions": "no client metrics, so no defaults of a subscription",
+    "IncrementalAlterConfigs: keys of the broker that do not exist": "Kafka takes unknown keys of a broker",
+}
+"""By title, why this broker answers otherwise than Kafka."""
 
 SETTLE_MS = 250
 """Time for what a controller has decided to reach the broker that is asked next."""
@@ -113,27 +142,27 @@ def _scalar(value: Any, field: Field, version: int, ids: TopicIds) -> Any:
     return ids.text(value) if field.type == "uuid" else value
 
 
-def name_of(situation: Situation, version: int) -> str:
-    """Return the name of an exchange in tests/stories."""
-    return f"{situation.api}: {situation.sentence} (v{version})"
-
-
 def stored(scenario: str) -> Stories:
-    """Return what Kafka answered in a scenario."""
+    """Return the exchanges of a scenario with Kafka."""
     return Stories({f"admin_{scenario}.txt": (STORIES / f"admin_{scenario}.txt").read_text(encoding="utf-8")})
 
 
-def exchanged(broker: Broker, situations: list[Situation]) -> dict[str, list[Event]]:
+def exchanged(broker: Broker, stories: Stories) -> dict[str, list[Event]]:
     """Ask everything of one scenario, each on a connection of its own; return the exchanges by name."""
-    ids, found = TopicIds(), {}
-    for situation in situations:
-        for version in situation.versions:
-            broker.pause(SETTLE_MS)
-            line = broker.connect()
-            line.send(request_frame(build(f"{situation.api}Request", situation.request, ids), version))
-            frame = line.receive()
-            written = version if version in messages.find(f"{situation.api}Response").SCHEMA.versions else 0
-            answer = shown(read_response(situation.api, written, frame), written, ids) if frame else "closed"
-            asked = ["admin", f"{situation.api} v{version}", situation.request]
-            found[name_of(situation, version)] = [asked, ["admin", answer]]
-    return found
+    ids, exchanges = TopicIds(), {}
+    for name, (asked, _) in stories.items():
+        api, _, version_text = asked[1].partition(" v")
+        version = int(version_text)
+        broker.pause(SETTLE_MS)
+        line = broker.connect()
+        line.send(request_frame(build(f"{api}Request", asked[2], ids), version))
+        frame = line.receive()
+        written = version if version in messages.find(f"{api}Response").SCHEMA.versions else 0
+        answer = shown(read_response(api, written, frame), written, ids) if frame else "closed"
+        exchanges[name] = [asked, ["admin", answer]]
+    return exchanges
+
+
+def title_of(name: str) -> str:
+    """Return the title of an exchange, without its version."""
+    return name.rpartition(" (v")[0]

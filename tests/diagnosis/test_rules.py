@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.diagnosis.facts import Facts, Log, Transaction
+from kafka_offsets.diagnosis.facts import Facts, Group, Log, Transaction
 from kafka_offsets.diagnosis.rules import RULES, diagnose
+from kafka_offsets.incidents import REFUSED, Incident
 from tests.conftest import GeneratedPart
 from tests.diagnosis.samples import HEALTHY, LOG, NOW, PLACE, SAMPLES, STABLE, WORKER
 from tests.drivers.core import make_core
@@ -39,6 +40,18 @@ def test_only_findings_of_a_group_or_of_all_concern_it() -> None:
     assert diagnose(facts, NOW, "billing")
     assert not diagnose(facts, NOW, "reports")
     assert diagnose(SAMPLES["foreign-protocol"], NOW, "billing")
+
+
+def test_a_group_that_nobody_joined_has_the_last_reason_for_which_it_was_refused() -> None:
+    (full,) = SAMPLES["group-full"].incidents
+    errors = "GROUP_MAX_SIZE_REACHED", "INVALID_SESSION_TIMEOUT", "GROUP_AUTHORIZATION_FAILED"
+    refused = [
+        Incident(REFUSED, {**full.fields, "group": "reports", "error": error}, NOW) for error in errors
+    ]
+    facts = replace(HEALTHY, groups=[Group("reports", exists=False)], incidents=refused)
+    (finding,) = (each for each in diagnose(facts, NOW) if each.name == "nobody-joined")
+    assert finding.sentence.count(" was refused ") == 1
+    assert "GROUP_AUTHORIZATION_FAILED" in finding.sentence
 
 
 @pytest.mark.parametrize("since_ms", [0, 7000])

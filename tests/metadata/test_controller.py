@@ -110,6 +110,14 @@ def test_the_leader_changes_its_in_sync_replicas(controller: Controller) -> None
     )
     assert (error, state(controller).isr) == (ErrorCode.NONE, (1, 3))
     assert delta.partitions[0].state.partition_epoch == known.partition_epoch + 1
+    assert state(controller).elr == ()
+
+
+def test_a_replica_that_leaves_an_isr_which_is_too_small_then_stays_eligible(controller: Controller) -> None:
+    controller.configure("orders", {"min.insync.replicas": "3"})
+    known = state(controller)
+    controller.alter_isr(ORDERS, IsrProposal(1, known.leader_epoch, known.partition_epoch, (1, 3)))
+    assert (state(controller).isr, state(controller).elr) == ((1, 3), (2,))
 
 
 @pytest.mark.parametrize(

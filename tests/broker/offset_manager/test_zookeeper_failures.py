@@ -114,6 +114,7 @@ def test_a_commit_whose_answer_is_lost_is_read_back(fate: str) -> None:
     broker.client.lose_next.append(fate)
     assert client.commit("g", {("t", 0): 2, ("t", 1): 2}) == {("t", 0): 0, ("t", 1): 0}
     assert broker.server.texts() == {"g/offsets/t/0": "2", "g/offsets/t/1": "2"}
+    assert broker.server.nodes["/consumers/g/offsets/t/0"].version == 1, "it is written once more"
 
 
 @pytest.mark.parametrize("fate", ["applied", "dropped"])

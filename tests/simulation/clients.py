@@ -246,7 +246,8 @@ class Client:
         if version < 3:
             request = cls(self.group, self.member)
         else:
-            request = cls(self.group, members=[cls.MemberIdentity(m, i) for m, i in leaving])
+            reason = "consumer poll timeout has expired." if version == 5 else None
+            request = cls(self.group, members=[cls.MemberIdentity(m, i, reason) for m, i in leaving])
         call = Call(self, "LeaveGroup", version, request)
 
         def ask(oracle: Oracle, number: int) -> None:

@@ -1,0 +1,60 @@
+"""Which rules of the package does a simulation reach?
+
+A rule is a function, or an error code in a function. The package `coverage` sees the lines that run, in the modules
+that are asked for and no others.
+"""
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import coverage
+
+from tests.conftest import REPOSITORY
+
+Rules = dict[str, set[int]]
+"""The lines of each rule, one of which runs where it is reached."""
+
+
+def modules_of(*patterns: str) -> list[Path]:
+    """Return the modules of kafka_offsets that patterns name."""
+    return sorted({path for pattern in patterns for path in (REPOSITORY / "kafka_offsets").glob(pattern)})
+
+
+def rules_of(path: Path) -> Rules:
+    """Return the rules of a module."""
+    module = ".".join(path.relative_to(REPOSITORY / "kafka_offsets").with_suffix("").parts)
+    rules: Rules = {}
+    for name, node in _named(ast.parse(path.read_text(encoding="utf-8")), module):
+        match node:
+            case ast.FunctionDef(body=[*_, last]) if not isinstance(last, ast.Expr) or isinstance(
+                last.value, ast.Call
+            ):
+                rules.setdefault(name, set()).update(line.lineno for line in node.body)
+            case ast.Attribute(value=ast.Name("ErrorCode"), attr=code) if name != module and code != "NONE":
+                rules.setdefault(f"{name} {code}", set()).add(node.lineno)
+    return rules
+
+
+def _named(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
+    """Yield every node below one, with the function or class that it is in; a function is in itself."""
+    for child in ast.iter_child_nodes(node):
+        is_definition = isinstance(child, ast.FunctionDef | ast.ClassDef)
+        inner = f"{name}.{child.name}" if is_definition else name
+        yield inner, child
+        yield from _named(child, inner)
+
+
+def unreached(modules: Iterable[Path], run: Callable[[], object]) -> list[str]:
+    """Run something; return the rules of the modules that it does not reach, and print how many it does."""
+    modules = list(modules)
+    measured = coverage.Coverage(data_file=None, config_file=False, include=[str(path) for path in modules])
+    with measured.collect():
+        run()
+    missed, count = [], 0
+    for path in modules:
+        lines, rules = set(measured.get_data().lines(str(path)) or ()), rules_of(path)
+        count += len(rules)
+        missed += [rule for rule, at in rules.items() if not at & lines]
+    print(f"{count - len(missed)} of {count} rules in {len(modules)} modules are reached")
+    return missed

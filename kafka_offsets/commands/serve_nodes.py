@@ -10,7 +10,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import check_node_ports
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.log_writer import logging_to_standard_error
-from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.peer import Peer
 from kafka_offsets.broker.nodes.node_process import NodeOrder, run_node
 from kafka_offsets.broker.nodes.node_server import NodeServer
 from kafka_offsets.broker.nodes.supervisor import NodesOptions, serve_nodes

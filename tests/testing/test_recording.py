@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from kafka_offsets import ErrorCode
-from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.peer import Peer
 from kafka_offsets.commands import inspect as command
 from kafka_offsets.inspect.capture import timeline
 from kafka_offsets.protocol import messages

@@ -1,7 +1,7 @@
-"""Server: the broker's sockets, the only module of the broker that knows asyncio.
+"""Server: the broker's sockets, in a loop of asyncio.
 
-One ``asyncio.Protocol`` per connection passes received bytes to the core. One ``end_turn`` after each turn of the loop
-appends and responses. One write per connection sends all its responses. fsync runs in a worker thread.
+A :class:`Peer` for each connection passes received bytes to the core. One ``end_turn`` after each turn of the loop
+appends and responds. One write for each connection sends all its responses. fsync runs in a worker thread.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text, local_host
@@ -19,7 +19,6 @@ from kafka_offsets.broker.core.core import TURN_MS, BrokerCore, ClusterPart
 from kafka_offsets.broker.groups.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.network.accepting import (
     ACCEPTED_PER_ROUND,
-    is_closed_by_peer,
     stop_accepting,
     widen_backlog,
 )
@@ -27,27 +26,21 @@ from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, names_of
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.loops import result_of
-from kafka_offsets.broker.network.socket_writer import SocketWriter
-from kafka_offsets.broker.network.switch_interval import switch_interval
+from kafka_offsets.broker.network.peer import Peer
 from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.network.virtual_time import Driven, TimeDriver
+from kafka_offsets.broker.turn.switch_interval import switch_interval
 from kafka_offsets.broker.turn.workers import Done, Work, sync_all
 from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
-from kafka_offsets.errors import BindError, ProtocolError, StorageError
+from kafka_offsets.errors import BindError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files.files import Files
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.zookeeper.requests import ZooKeeper
-
-_PAUSE_READING_BYTES = 1 << 20
-"""A connection is not read while this many bytes of requests wait for an earlier unanswered one."""
-
-_WRITE_AT_ONCE_BYTES = 1 << 18
-"""Answers of this size are written before further requests are read, while they are in the processor's cache."""
 
 _READING_BYTES = 512 << 10
 """More than the buffer of 256 KiB that asyncio allocates for each read, and returns except for what was read."""
@@ -56,9 +49,6 @@ _OUTPUT_BYTES = attrgetter("output_bytes")
 
 _UNKNOWN_REST = (None,)
 """The remaining calls of a round, for a loop without asyncio's queue of calls: its turns always end after the round."""
-
-_CLOSING_SECONDS = 5.0
-"""The time that a peer may take to read its last responses."""
 
 _MOST_DELAYED_MS = 100
 """The longest wait of due work behind requests that have arrived; then it is carried out before them."""
@@ -69,162 +59,6 @@ _REPORT_EACH_MS = 1000
 T = TypeVar("T")
 
 logger = new_logger(__name__)
-
-
-class Peer(asyncio.Protocol):
-    """One connection between asyncio and the core.
-
-    listener  index of the server's listener that accepted it
-    """
-
-    def __init__(self, server: "Server", listener: int = 0) -> None:
-        self._server = server
-        self.listener = listener
-        self._transport: asyncio.Transport | None = None
-        self.connection: ClientConnection | None = None
-        self._reading = True
-        self._aborting: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register the connection with the core, or close it."""
-        transport = cast("asyncio.Transport", transport)  # uvloop's is one without being a subclass
-        self._transport, self._writer = transport, SocketWriter(transport)
-        peername = transport.get_extra_info("peername") or ("unknown", 0)
-        is_counted = transport.get_extra_info("ssl_object") is not None  # before its handshake
-        if not is_counted and self._server.throttles(self, peername):
-            self.pause_reading()
-            return
-        self.connection = self._server.admit(self, peername)
-        if self.connection is None or not self._record_certificate(transport):
-            transport.abort()
-
-    def _record_certificate(self, transport: asyncio.Transport) -> bool:
-        """Give the connection the name in the peer's certificate, if it has one; return whether it is allowed."""
-        assert self.connection is not None
-        encryption = transport.get_extra_info("ssl_object")
-        tls = self._server.core.listeners[self.listener].tls
-        certificate = None if encryption is None else encryption.getpeercert(binary_form=True)
-        if certificate is None or tls is None or self.connection.authentication is not None:
-            return True
-        try:
-            principal = tls.principal_of(certificate)
-        except ValueError as error:
-            logger.warning("%s: the name in its certificate cannot be read: %s", self.connection.peer, error)
-            return False
-        if principal is None:
-            logger.warning("%s: no rule matches the name in its certificate", self.connection.peer)
-            return False
-        self.connection.principal = principal
-        return True
-
-    def data_received(self, data: bytes) -> None:
-        """Decide the received requests; stop reading when too much waits."""
-        if self.connection is None or self.connection.closing:
-            return
-        core = self._server.core
-        try:
-            core.receive(self.connection, data)
-        except ProtocolError as error:
-            core.responses.refuse(self.connection, error)
-        if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
-            self.flush()
-        if not self._may_read():
-            self.pause_reading()
-        self._server.end_or_request_turn()
-
-    def pause_reading(self) -> None:
-        """Read nothing until `resume`."""
-        if self._reading:
-            self._reading = False
-            assert self._transport is not None
-            self._transport.pause_reading()
-
-    def pause_writing(self) -> None:
-        """Record that the peer does not read its responses."""
-        if self.connection is not None:
-            self.connection.is_blocked = True
-        self.pause_reading()
-
-    def resume_writing(self) -> None:
-        """Record that the peer reads again."""
-        self._writer.proceed()
-        if self.connection is None:
-            return
-        is_holding = self._writer.is_holding
-        self._server.core.responses.budget.set_unsent(
-            self.connection, self._writer.unsent_bytes if is_holding else 0
-        )
-        if is_holding:
-            self._schedule_step()
-        else:
-            self.connection.is_blocked = False
-            self._server.core.responses.unblock(self.connection)
-            self._server.request_turn()
-            self.resume()
-
-    def _schedule_step(self) -> None:
-        """Write the next part of a large response after other connections had their turn, unless the socket is full."""
-
-        def step() -> None:
-            if not self._writer.is_paused:
-                self.resume_writing()
-
-        if not self._writer.is_paused:
-            asyncio.get_running_loop().call_soon(step)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Remove the connection from the server."""
-        if self._aborting is not None:
-            self._aborting.cancel()
-        self._server.release(self)
-
-    def _may_read(self) -> bool:
-        assert self.connection is not None
-        connection = self.connection
-        if connection.is_blocked or connection.muted is not None or self._server.is_paused:
-            return False
-        waits = (
-            connection.unanswered
-            or connection.output_bytes
-            or connection in self._server.core.responses.resumable
-        )
-        return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
-
-    def resume(self) -> None:
-        """Continue reading, if it was paused and may continue."""
-        assert self._transport is not None
-        if not self._reading and self._may_read() and not self._transport.is_closing():
-            self._reading = True
-            self._transport.resume_reading()
-
-    def flush(self) -> None:
-        """Write the core's output for this connection, all at once."""
-        assert self._transport is not None and self.connection is not None
-        if self.connection.output:
-            is_holding = self._writer.write(self._server.core.drain_pieces(self.connection))
-            if is_holding and not self.connection.is_blocked:
-                self.pause_writing()
-                self._schedule_step()
-            if self.connection.is_blocked:
-                self._server.core.responses.budget.set_unsent(self.connection, self._writer.unsent_bytes)
-        if self.connection.muted is not None:
-            self.pause_reading()
-        if not self.connection.closing:
-            if not self._reading:
-                self.resume()
-        elif self._aborting is None:
-            self._writer.close()  # waits until the peer has read everything; a peer that does not read is disconnected
-            self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
-
-    def has_left(self) -> bool:
-        """Whether the peer has closed the connection; what it has sent before that is received first."""
-        assert self._transport is not None
-        return is_closed_by_peer(self._transport)
-
-    def abort(self) -> None:
-        """Close at once."""
-        assert self._transport is not None
-        self._transport.abort()
 
 
 def _ports(listener: asyncio.Server) -> list[int]:

@@ -30,6 +30,6 @@ kafka-offsets-parent      `serve --with-parent` and `exec`: waits for the end of
 kafka-offsets-log         writes the log of `serve` to standard error
 
 At a stop, up to eight threads sync and close logs. Metrics have one thread that listens, and one for each HTTP
-request. Python's switch interval is shorter while a background thread works (broker/network/switch_interval.py), so
+request. Python's switch interval is shorter while a background thread works (switch_interval.py), so
 that the loop gets the interpreter back soon.
 """

@@ -11,7 +11,7 @@ from kafka_offsets.broker.cluster.apis import ClusterApis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.inner_channel import InnerChannel
-from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.peer import Peer
 from kafka_offsets.broker.network.virtual_time import TimeDriver
 from kafka_offsets.broker.nodes import cluster_connection
 from kafka_offsets.broker.turn.scheduler import Deadline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import names_of
-from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.peer import Peer
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.peer import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
 from kafka_offsets.clock import Clock

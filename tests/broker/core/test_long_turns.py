@@ -10,7 +10,8 @@ from kafka_offsets import Broker
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import core as broker_core
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.network.server import Peer, Server
+from kafka_offsets.broker.network.peer import Peer
+from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.turn.workers import sync_inline
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.protocol import messages

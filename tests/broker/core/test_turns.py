@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.network.server import _UNKNOWN_REST, Peer, Server
+from kafka_offsets.broker.network.peer import Peer
+from kafka_offsets.broker.network.server import _UNKNOWN_REST, Server
 from tests.drivers.wire import FIND_COORDINATOR, frame, text
 
 FIND = frame(FIND_COORDINATOR, 0, 7, text("g"))

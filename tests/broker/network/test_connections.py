@@ -11,7 +11,8 @@ import pytest
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.inner_peer import InnerPeer
-from kafka_offsets.broker.network.server import Peer, Server
+from kafka_offsets.broker.network.peer import Peer
+from kafka_offsets.broker.network.server import Server
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core

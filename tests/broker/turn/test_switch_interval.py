@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_offsets.broker.network import switch_interval as module
-from kafka_offsets.broker.network.switch_interval import INTERVAL_S, switch_interval
+from kafka_offsets.broker.turn import switch_interval as module
+from kafka_offsets.broker.turn.switch_interval import INTERVAL_S, switch_interval
 
 
 @pytest.fixture(autouse=True)

@@ -97,6 +97,14 @@ def test_errors_are_given_in_their_order_and_none_passes_one_request(
     assert fault.hits == 2
 
 
+def test_a_fault_is_named_by_what_makes_it(faults: Faults) -> None:
+    made = [faults.close("Produce"), faults.close("Produce", before=False)]
+    assert [repr(fault) for fault in made] == [
+        "<fault close: Produce before it is done, struck 0 times>",
+        "<fault close: Produce when it is done, struck 0 times>",
+    ]
+
+
 def test_a_fault_ends_with_its_block_and_is_named_with_what_it_did(
     faults: Faults, client: Connection
 ) -> None:

@@ -32,6 +32,8 @@ def pairs(broker: Broker, topic: str = "orders") -> list[tuple[bytes | None, byt
         ([{"key": "k", "value": {"id": 1}}], [(b"k", b'{"id": 1}')]),
         ([{"id": 1}, {}, {"values": [1]}], [(None, b'{"id": 1}'), (None, b"{}"), (None, b'{"values": [1]}')]),
         ([[1, 2], 3, 1.5, True], [(None, b"[1, 2]"), (None, b"3"), (None, b"1.5"), (None, b"true")]),
+        (pd.Series([1, 2]), [(None, b"1"), (None, b"2")]),
+        ([*pd.Series([1, 2], dtype="int32").to_numpy()], [(None, b"1"), (None, b"2")]),
         ((value for value in "ab"), [(None, b"a"), (None, b"b")]),
         ([bytearray(b"a"), memoryview(b"b")], [(None, b"a"), (None, b"b")]),
         ([], []),

@@ -4,7 +4,7 @@ Two times, never mixed: monotonic time decides when a session ends or a long pol
 stamps records and decides which offsets expire. A jump of the wall clock therefore ends no session.
 
 The broker runs in the process of a test, which may freeze time for itself. The package reads the machine's clocks by
-`wall_ns` and `monotonic_ns` alone, which freezegun and time-machine do not change.
+`wall_ns`, `monotonic_ns` and :class:`SystemClock` alone, which freezegun and time-machine do not change.
 """
 
 import sys

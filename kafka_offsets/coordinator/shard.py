@@ -24,11 +24,6 @@ logger = new_logger(__name__)
 class Shard(ShardState):
     """A shard: its state, and the calls that advance it."""
 
-    @property
-    def next_deadline_ms(self) -> int | None:
-        """When :meth:`tick` must be called next, in monotonic time; None when no timer is scheduled."""
-        return self.timers.next_deadline_ms
-
     def tick(self, now: Now) -> list[Result]:
         """Run every timer that is due at `now`; afterwards the next deadline is in the future."""
         results = []

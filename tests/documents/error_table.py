@@ -1,6 +1,6 @@
 """Which API is answered which error code in which situations, from the answers of Apache Kafka in tests/stories.
 
-The recordings are those that tests/differential and tests/stories/test_administration.py compare with this broker's
+The recordings are those that tests/differential and tests/stories/test_admin_stories.py compare with this broker's
 answers, so that what is told of Kafka is told of it too; where the two differ, nothing is told.
 """
 
@@ -13,7 +13,7 @@ from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.errors import error_code_of
 from tests.differential.stories import exchanged, stored
 from tests.differential.test_differential import DIFFERENT
-from tests.stories import administration
+from tests.stories import admin_stories
 
 SHOWN = 4
 """So many situations are named for each error code of an API, those with the fewest other errors first."""
@@ -64,10 +64,10 @@ def seen() -> Iterator[Seen]:
 
 
 def _seen_by_administrators() -> Iterator[Seen]:
-    for scenario in administration.SETTINGS:
-        for name, ((_, asked, _), (_, answer)) in administration.stored(scenario).items():
-            title = administration.title_of(name)
-            if title in administration.DIFFERENT:
+    for scenario in admin_stories.SETTINGS:
+        for name, ((_, asked, _), (_, answer)) in admin_stories.stored(scenario).items():
+            title = admin_stories.title_of(name)
+            if title in admin_stories.DIFFERENT:
                 continue
             api, _, version = asked.partition(" v")
             for code in dict.fromkeys([None] if answer == CLOSED else codes(answer)):

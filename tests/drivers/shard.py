@@ -218,7 +218,7 @@ class ShardDriver:
         """Let time pass, stopping at each deadline on the way."""
         end = self.clock.now().mono_ms + ms
         while True:
-            due_ms = self.shard.next_deadline_ms
+            due_ms = self.shard.timers.next_deadline_ms
             if due_ms is None or due_ms > end:
                 self.clock.advance(end - self.clock.now().mono_ms)
                 return
@@ -232,7 +232,7 @@ class ShardDriver:
         while self.shard.resolving:
             for result in self.shard.work(now, StepBudget()):
                 self.take(result)
-        due_ms = self.shard.next_deadline_ms
+        due_ms = self.shard.timers.next_deadline_ms
         assert due_ms is None or due_ms > now.mono_ms
 
     def restart(self, **settings: Any) -> "ShardDriver":

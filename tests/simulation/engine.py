@@ -85,12 +85,15 @@ class Simulation:
         """Carry out the steps of a seed."""
         return self.run(self.plan_of(seed), self.steps_of(seed))
 
-    def check(self, rng: random.Random, seeds: int) -> None:
-        """Fail with the report of the first of these seeds that fails; they are the first ones in CI."""
+    def check(self, rng: random.Random, seeds: int, note: str = "") -> None:
+        """Fail with the report of the first of these seeds that fails; they are the first ones in CI.
+
+        note  what the test has patched, without which a seed may not fail again
+        """
         first = 0 if IN_CI else rng.randrange(10**9)
         for seed in range(first, first + seeds):
             if self.run_seed(seed) is not None:
-                pytest.fail(self.report(self.plan_of(seed), self.steps_of(seed)))
+                pytest.fail(f"{self.report(self.plan_of(seed), self.steps_of(seed))}{note}")
 
     def shrink(self, plan: Any, steps: Sequence[Step], tries: int | None = None) -> list[Step]:
         """Leave out steps as long as a run without them fails in the same way; ddmin (Zeller, Hildebrandt 2002).

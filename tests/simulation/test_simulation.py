@@ -27,7 +27,7 @@ def test_a_broker_in_memory_forgets_nothing_when_it_drops_dead_records(
     for files in (LastingFiles, RecordingFiles):
         monkeypatch.setattr(files, "outlives_process", False)
     monkeypatch.setattr(dead_records, "LEAST_BYTES", 300)  # about three records
-    SIMULATION.check(rng, SEEDS // 4)
+    SIMULATION.check(rng, SEEDS // 4, ", with the files of this test: in memory")
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:

@@ -5,9 +5,9 @@
 
 Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one. An AREA is a
 file of tests/stories without its ending, for example `commits`; of `admin_default` and `admin_refusing` both are
-recorded. `consumer_capture` records frames and records for tests/coordinator/test_captures.py, `assignors` the answers
-of Kafka's assignors for test_assignors.py, `topic_patterns` those about regular expressions for
-test_topics_of_groups.py; these three are not text. Without an AREA, all files of tests/stories are recorded. With
+recorded. `consumer_capture` records frames and records for test_captures.py, `assignors` the answers of Kafka's
+assignors for test_assignors.py, `topic_patterns` those about regular expressions for test_topics_of_groups.py; these
+three are not text. Without an AREA, all files of tests/stories are recorded. With
 `--only`, situations without this in their name stay as they are. Nothing else writes these files, but for
 offsets_shard.txt, which has answers of ours.
 """
@@ -44,7 +44,7 @@ from tests.differential.stories import (
     setting_of,
     stored,
 )
-from tests.stories import administration
+from tests.stories import admin_stories
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
@@ -168,10 +168,10 @@ def _requests(events: list[Event]) -> list[Event]:
 
 def record_administration(port: int) -> None:
     """Record what administrators are answered, each scenario by a Kafka of its own."""
-    for scenario, settings in administration.SETTINGS.items():
+    for scenario, settings in admin_stories.SETTINGS.items():
         with kafka(settings, port):
             broker = RemoteBroker("127.0.0.1", port)
-            exchanges = administration.exchanged(broker, administration.stored(scenario))
+            exchanges = admin_stories.exchanged(broker, admin_stories.stored(scenario))
             broker.close()
         (STORIES / f"admin_{scenario}.txt").write_text(file_of(exchanges), encoding="utf-8")
 
@@ -313,6 +313,8 @@ def main() -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="with --compare: the count alone")
     given = parser.parse_args()
+    if given.only and given.area in OTHER_AREAS:
+        parser.error(f"--only: {given.area} is recorded as a whole")
     if given.compare:
         compare(given.compare, not given.quiet)
     elif given.area in OTHER_AREAS:

@@ -3,7 +3,7 @@
 Topics can be configured, and their settings are stored with them. The broker's own keys are described and cannot change
 while it runs, except for the keystores and truststores of listeners. Groups have the keys of consumer groups. Loggers
 and client metrics, which Kafka also has, have no configuration here: setting one is refused, as Kafka refuses an
-unknown one. The responses were recorded from Kafka 4.3.1. tests/stories/administration.py lists the few that
+unknown one. The responses were recorded from Kafka 4.3.1. tests/stories/admin_stories.py lists the few that
 differ.
 """
 

@@ -1,7 +1,7 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: brokers, topics, leaders and versions.
 
 One broker is the leader and the only replica of every partition, and the controller. The responses were recorded from
-Kafka 4.3.1; tests/stories/administration.py lists the few that differ.
+Kafka 4.3.1; tests/stories/admin_stories.py lists the few that differ.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ There is one broker, so it is every replica. A requested replication factor must
 in Kafka; the configured default is capped at it (`default.replication.factor`). A client may create the offsets topic,
 with the settings that it needs. It may delete it, which ends all groups. Partitions cannot be added to it, since their
 number decides where a group is stored. The responses were recorded from Kafka 4.3.1.
-tests/stories/administration.py lists the few that differ.
+tests/stories/admin_stories.py lists the few that differ.
 """
 
 from __future__ import annotations

@@ -456,7 +456,7 @@ class BrokerCore:
         pieces = connection.take_output()
         if connection.unsent_bytes:
             self.response_budget.set_unsent(connection, 0)
-        if connection.reader.buffered_bytes:
+        if connection.reader.buffered_bytes:  # seldom: else there is nothing to unblock
             self.responses.unblock(connection)
         return pieces
 

@@ -46,7 +46,7 @@ class Durability:
         self._workers = workers
         self._responses = responses
         self._unsynced = appends.unsynced
-        self.sync_ended: Callable[[Iterable[Log]], None] = lambda logs: None
+        self.sync_ended: Callable[[Iterable[Log]], None]  # set once there are recovery points
         self.replicate: Callable[[Iterable[Log], Callable[[ErrorCode], None]], None] | None = None
         self._syncing = False
         self._sync_deadline: Deadline | None = None

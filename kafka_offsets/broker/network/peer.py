@@ -26,7 +26,7 @@ _CLOSING_SECONDS = 5.0
 logger = new_logger(__name__)
 
 
-class Owner(Protocol):
+class PeerServer(Protocol):
     """The used parts of the server.
 
     is_paused  whether it reads nothing
@@ -57,7 +57,7 @@ class Peer(asyncio.Protocol):
     listener  index of the server's listener that accepted it
     """
 
-    def __init__(self, server: Owner, listener: int = 0) -> None:
+    def __init__(self, server: PeerServer, listener: int = 0) -> None:
         self._server = server
         self.listener = listener
         self._transport: asyncio.Transport | None = None

@@ -189,7 +189,7 @@ class Server:
             address = node.addresses[endpoint.name] = endpoint.address_for_clients(bound)
             if index == 0:
                 node.host, node.port = address
-        self._schedule_timer()
+        self._timer.set(self.core.scheduler.next_ms)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -396,7 +396,7 @@ class Server:
             return False
         logger.info("%s: connection refused: too many in a short time", host)
         self.core.scheduler.at(now.mono_ms + throttle_ms, lambda _: connection.abort())
-        self._schedule_timer()
+        self._timer.set(self.core.scheduler.next_ms)
         return True
 
     def admit(self, peer: Peer, peername: tuple[str, int]) -> ClientConnection | None:
@@ -414,7 +414,7 @@ class Server:
         self._per_host[host] = self._per_host.get(host, 0) + 1
         listener = self.core.listeners[peer.listener]
         connection = self.core.connect(f"{host}:{peername[1]}", f"/{host}", peer, listener)
-        self._schedule_timer()
+        self._timer.set(self.core.scheduler.next_ms)
         return connection
 
     def release(self, peer: Peer) -> None:
@@ -469,10 +469,6 @@ class Server:
         longest.owner.flush()
         self.core.responses.writable = writable | self.core.responses.writable
         return not self.core.responses.writable
-
-    def _schedule_timer(self) -> None:
-        """Keep the timer set to the core's next deadline."""
-        self._timer.set(self.core.scheduler.next_ms)
 
     def _run_due(self) -> None:
         """Run what is due, but first decide the requests that have arrived: the heartbeats of sessions that end now."""

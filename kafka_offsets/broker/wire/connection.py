@@ -1,4 +1,4 @@
-"""Connection: the state of one client's connection. server.py has the sockets, requests.py handles the requests."""
+"""Connection: the state of one client's connection. peer.py has its socket, requests.py handles the requests."""
 
 from collections import deque
 from typing import Any, NamedTuple

@@ -138,7 +138,7 @@ class Page:
     def put_texts(self, first: int, texts: Sequence[str], shared: dict[str, str]) -> None:
         """Store the metadata of neighbouring rows from slot `first` on; the page must have nothing else that is rare.
 
-        shared  the texts that pages share, by themselves; those that are new are added
+        shared  text -> the same text, as pages share it; new ones are added
         """
         rare = self.rare
         if rare is None:

@@ -50,7 +50,7 @@ class Event(NamedTuple, Generic[T]):
 class Watches:
     """The events that are waited for.
 
-    watched  with the futures for their results
+    watched  future for the result -> event
     """
 
     def __init__(self) -> None:

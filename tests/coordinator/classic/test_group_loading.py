@@ -109,7 +109,7 @@ def test_a_shard_that_is_given_up_answers_all_its_requests() -> None:
     joining = driver.join(leader)
     driver.take(driver.shard.unload())
     assert joining.error == E.NOT_COORDINATOR
-    assert driver.shard.next_deadline_ms is None
+    assert driver.shard.timers.next_deadline_ms is None
     unavailable = E.COORDINATOR_NOT_AVAILABLE
     assert driver.join(follower).error == unavailable
     assert driver.join().error == unavailable

@@ -340,12 +340,12 @@ def test_removed_members_have_no_timers() -> None:
     first, _ = two_members(driver)
     assert first.member_epoch == 3
     # A rebalance timeout is 5,000.
-    assert driver.shard.next_deadline_ms == driver.clock.now().mono_ms + 45_000
+    assert driver.shard.timers.next_deadline_ms == driver.clock.now().mono_ms + 45_000
     driver.enter_consumer("m3", "a")
     driver.heartbeat("m1", 3)
     for member in "m1", "m2", "m3":
         assert driver.heartbeat(member, -1).error_code == 0
-    assert driver.shard.next_deadline_ms is None
+    assert driver.shard.timers.next_deadline_ms is None
 
 
 def test_heartbeats_that_count_the_group_on_are_counted() -> None:

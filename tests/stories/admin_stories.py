@@ -11,7 +11,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.differential.brokers import Broker
 from tests.differential.play import Event
-from tests.differential.stories import STORIES, Stories
+from tests.differential.stories import STORIES, Stories, StoryError
 from tests.drivers.core import read_response, request_frame
 
 SETTINGS = {
@@ -150,7 +150,10 @@ def stored(scenario: str) -> Stories:
 def exchanged(broker: Broker, stories: Stories) -> dict[str, list[Event]]:
     """Ask everything of one scenario, each on a connection of its own; return the exchanges by name."""
     ids, exchanges = TopicIds(), {}
-    for name, (asked, _) in stories.items():
+    for name, events in stories.items():
+        if len(events) != 2:
+            raise StoryError(f"{name}: there is one request in it, with its answer")
+        asked = events[0]
         api, _, version_text = asked[1].partition(" v")
         version = int(version_text)
         broker.pause(SETTLE_MS)

@@ -8,7 +8,7 @@ from tests.cases import each_case
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Event
 from tests.differential.stories import STORIES, file_of
-from tests.stories.administration import DIFFERENT, SETTINGS, exchanged, stored, title_of
+from tests.stories.admin_stories import DIFFERENT, SETTINGS, exchanged, stored, title_of
 
 KAFKAS = {scenario: stored(scenario) for scenario in SETTINGS}
 ASKED = {f"{scenario}: {name}": (scenario, name) for scenario, stories in KAFKAS.items() for name in stories}

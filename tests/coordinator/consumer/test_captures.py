@@ -6,7 +6,6 @@ The clock stands at the time of each frame, so that timers fire between frames a
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,9 +20,10 @@ from kafka_offsets.coordinator.state import consumer_records, stored
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
 from kafka_offsets.protocol import messages
+from tests.conftest import DATA
 from tests.drivers.shard import ShardDriver, Topics
 
-CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+CAPTURES = DATA / "captures"
 NAMES = {
     key: SERVED.by_key[key].name for key in (3, 8, 9, 11, 12, 13, 14, 15, 16, 19, 20, 37, 42, 47, 68, 69)
 }

@@ -3,8 +3,6 @@
 import gc
 import os
 import random
-import socket
-import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.costs import Costs
+from tests.lost_sockets import pytest_collection_finish  # noqa: F401 -- a hook
 
 if TYPE_CHECKING:
     from tests.http.browser import Page
@@ -172,26 +171,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _unfinished(scopes: Mapping[str, Mapping[str, bool]]) -> list[str]:
     """Return the scopes of a worker of which not all tests are done."""
     return [scope for scope, is_done in scopes.items() if not all(is_done.values())]
-
-
-def pytest_collection_finish() -> None:
-    """Let kafka-python's connections close when they are forgotten, if any test has imported it.
-
-    It loses the socket of a connection that is being made when the client closes or the broker refuses it: the
-    warning of the garbage collector fails whichever test runs then. Sockets of everyone else warn as ever.
-    """
-    inet = sys.modules.get("kafka.net.inet")
-    if inet is not None:
-        inet.KafkaNetSocket.socket = _a_socket_that_closes
-
-
-class _ClosesWhenForgotten(socket.socket):
-    def __del__(self) -> None:
-        super(socket.socket, self).close()  # which does for one that could not be made as well
-
-
-def _a_socket_that_closes(_: object, family: int, kind: int, protocol: int) -> socket.socket:
-    return _ClosesWhenForgotten(family, kind, protocol)
 
 
 @pytest.fixture

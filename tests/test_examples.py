@@ -142,7 +142,16 @@ def run(*words: str | Path) -> "subprocess.CompletedProcess[str]":
 
 def run_tests(examples: list[Path]) -> None:
     """Run examples that are tests."""
-    words = ["-m", "pytest", "-q", "-p", "kafka_offsets.testing.plugin", *examples]
+    words = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "kafka_offsets.testing.plugin",
+        "-p",
+        "tests.lost_sockets",
+        *examples,
+    ]
     done = run(*words, "-W", "ignore::DeprecationWarning")
     assert done.returncode == 0, done.stdout + done.stderr
     passed = re.search(r"^(\d+) passed in ", done.stdout, re.MULTILINE)

@@ -32,7 +32,7 @@ def test_nothing_is_found_in_an_example(example: Path) -> None:
     script = "import sys, runpy, tests.diagnosis.probe; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
     command = [sys.executable, "-c", script, str(example)]
     if example.name.startswith("test_"):
-        options = "-m pytest -p tests.diagnosis.probe -p no:cacheprovider -q -s"
+        options = "-m pytest -p tests.diagnosis.probe -p tests.lost_sockets -p no:cacheprovider -q -s"
         command = [sys.executable, *options.split(), str(example)]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=False)

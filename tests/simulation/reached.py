@@ -6,7 +6,7 @@ The package `coverage` sees the lines that run, in the modules that are asked fo
 
 import ast
 import functools
-import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -53,11 +53,10 @@ def _named(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
 def unreached(modules: Iterable[Path], run: Callable[[], object]) -> list[str]:
     """Run something; return the rules of the modules that it does not reach, and print how many it does."""
     modules = list(modules)
-    for cached in gc.get_objects():  # what ran before in this process may have left results
-        if isinstance(cached, functools._lru_cache_wrapper) and cached.__module__.startswith(
-            "kafka_offsets."
-        ):
-            cached.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("kafka_offsets.")]:
+        for value in vars(sys.modules[name]).values():
+            if isinstance(value, functools._lru_cache_wrapper):
+                value.cache_clear()  # what ran before in this process may have left results
     measured = coverage.Coverage(data_file=None, config_file=False, include=[str(path) for path in modules])
     with measured.collect():
         run()

@@ -224,6 +224,15 @@ def test_a_node_refuses_groups_and_transactions_of_others(cluster: Cluster) -> N
     assert ask(cluster, home % 3 + 1, messages.InitProducerIdRequest(None, 1000), 4).error_code == 0
 
 
+def test_a_transactional_id_has_another_coordinator_than_the_group_of_its_name(cluster: Cluster) -> None:
+    home = cluster.coordinator("tx")
+    moved = cluster.move_coordinator(transactional_id="tx", to=home % 3 + 1)
+    assert cluster.coordinator("tx") == home != moved
+    init = messages.InitProducerIdRequest("tx", 1000)
+    assert ask(cluster, home, init, 4).error_code == NOT_COORDINATOR
+    assert ask(cluster, moved, init, 4).error_code == 0
+
+
 def test_a_request_of_several_groups_is_answered_for_those_of_the_node(cluster: Cluster) -> None:
     groups = [f"group-{number}" for number in range(6)]
     for group in groups:

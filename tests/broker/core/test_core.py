@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.wire import responses
 from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.broker.wire.idle_connections import IdleConnections
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -280,6 +282,24 @@ def test_a_bug_in_a_handler_is_answered_and_logged(
     assert client.commit("g", {("t", 0): 1}) == {("t", 0): ErrorCode.UNKNOWN_SERVER_ERROR}
     assert "OffsetCommit v8 failed" in caplog.text
     assert client.committed("g") == {}
+
+
+def test_a_response_that_cannot_be_encoded_is_an_error_and_logged(
+    core: BrokerCore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    encode, refused = responses.encode_response, []
+
+    def encode_but_the_first(*arguments: Any, **named: Any) -> bytearray:
+        if not refused:
+            refused.append(arguments)
+            raise ValueError("a bug")
+        return encode(*arguments, **named)
+
+    monkeypatch.setattr(responses, "encode_response", encode_but_the_first)
+    client = CoreClient(core)
+    (group,) = client.call(messages.DescribeGroupsRequest(["g"]), 5).groups
+    assert group.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert f"{client.connection.peer}: the response to DescribeGroups v5 cannot be encoded" in caplog.text
 
 
 def test_a_silent_connection_is_closed_after_the_idle_time() -> None:

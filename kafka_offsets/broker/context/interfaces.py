@@ -28,6 +28,10 @@ class Replicas(Protocol):
     def peers(self) -> TransactionPeers:
         """The other brokers, as transactions need them."""
 
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the controller may have fenced this broker, and others may lead what it leads."""
+
     def state(self, topic: str, index: int) -> PartitionState | None:
         """Return the state of a partition; None if it does not exist."""
 

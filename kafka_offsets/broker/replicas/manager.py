@@ -180,6 +180,11 @@ class ReplicaManager:
     def _leader_of(self, topic: str, index: int) -> int:
         return self.membership.image.leader(topic, index)
 
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the controller may have fenced this broker, and others may lead what it leads."""
+        return self.membership.may_be_fenced
+
     def state(self, topic: str, index: int) -> PartitionState | None:
         """Return the state of a partition; None if it does not exist."""
         return self.membership.image.state(topic, index)

@@ -15,6 +15,7 @@ from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.image import Delta, Placed, TopicPartition
 from kafka_offsets.metadata.in_process import InProcessMembership
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.replication.follower import FollowerReplica
 from tests.drivers.core import CoreClient
 from tests.drivers.replicas import OFFSETS, Node, PlayedChannel, commit, ends, errors
@@ -911,6 +912,32 @@ def test_a_commit_gets_an_error_after_a_silence_if_the_controller_is_not_reached
     waiting.pop()()
     node.core.end_turn()
     assert (errors(client.take()), forwarded(node)) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [])
+
+
+def test_a_leader_of_the_past_does_not_judge_the_sequences_of_producers(node, monkeypatch):
+    # A broker that had been stopped for longer than its session lacked the batches of the next leader.
+    node.create("orders", [1])
+    client = CoreClient(node.core)
+
+    def produced(sequence, epoch=3):
+        batch = encode_batch(
+            [(b"k", b"v", (), 0)], producer_id=7, producer_epoch=epoch, base_sequence=sequence
+        )
+        request = messages.ProduceRequest
+        data = request.TopicProduceData(
+            "orders", partition_data=[request.PartitionProduceData(0, bytes(batch))]
+        )
+        answer = client.call(request(None, 1, 1000, [data]), 7)
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    assert produced(0) is ErrorCode.NONE
+    monkeypatch.setattr(InProcessMembership, "may_be_fenced", property(lambda _: True))
+    assert produced(5) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produced(1, epoch=2) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produced(1) is ErrorCode.NONE, "it serves what it leads while it does not reach the controller"
+    monkeypatch.undo()
+    assert produced(5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produced(2, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class Gone:

@@ -20,7 +20,7 @@ QUICK_WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 
 NOT_QUICK := interop processes zookeeper spark properties simulation inspect testing http questions walks test_examples.py \
 	test_lifetime.py test_cli.py test_check_command.py test_compact_command.py test_serve_options.py test_progress.py
 QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py $(addsuffix /*/test_*.py,tests/broker tests/coordinator tests/storage)))) $(wildcard tests/test_*.py))
-COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing http $(filter test_c% test_p% test_s%,$(NOT_QUICK))))
+COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing http $(filter test_c% test_l% test_p% test_s%,$(NOT_QUICK))))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules

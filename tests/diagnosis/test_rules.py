@@ -49,7 +49,7 @@ def test_a_group_that_nobody_joined_has_the_last_reason_for_which_it_was_refused
         Incident(REFUSED, {**full.fields, "group": "reports", "error": error}, NOW) for error in errors
     ]
     facts = replace(HEALTHY, groups=[Group("reports", exists=False)], incidents=refused)
-    (finding,) = (each for each in diagnose(facts, NOW) if each.name == "nobody-joined")
+    (finding,) = (finding for finding in diagnose(facts, NOW) if finding.name == "nobody-joined")
     assert finding.sentence.count(" was refused ") == 1
     assert "GROUP_AUTHORIZATION_FAILED" in finding.sentence
 

@@ -40,7 +40,7 @@ performance.now = () => updates * 1000;
 const later = window.setTimeout.bind(window);
 window.setTimeout = (run, ms = 0) => {
   if (ms < 1000) return later(run, ms);
-  // The last update comes after the group was opened, however long that takes.
+  // The updates after the first one wait until the group is open.
   if (updates === 1 && !document.querySelector("#groups details[open]")) return later(() => window.setTimeout(run, ms), 1);
   if (updates < UPDATES) return later(run, 0);
   window.isDone = true;  // the next update

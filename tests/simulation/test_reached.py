@@ -93,7 +93,7 @@ UNREACHED: dict[str, list[str]] = {
         "coordinator.consumer.migration.write_assignment UNKNOWN_SERVER_ERROR",
         "coordinator.classic.membership.heartbeat REBALANCE_IN_PROGRESS",
     ],
-    "producers name no id in InitProducerId, nor use up epochs, and nobody lists transactions": [
+    "producers name no id in InitProducerId, nor use up epochs, and no client lists transactions": [
         "coordinator.transactions.decisions.TransactionState.title",
         "coordinator.transactions.decisions._end_of_old_client CONCURRENT_TRANSACTIONS",
         "coordinator.transactions.decisions._may_recover",

@@ -473,7 +473,10 @@ class _Appends:
             if isinstance(appended, AppendedBatch):
                 self.logs.append(log)
                 return response(index, 0, appended.base_offset, appended.timestamp, log.log_start_offset)
-            if appended and self._is_of_the_past(partition):
+            replicas = self._broker.replicas
+            if appended and replicas is not None and replicas.may_be_fenced:
+                # The next leader may have batches that are not here. Kafka answers with an error of the sequence, which
+                # a client may take for lost records.
                 return _refusal(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if appended:
                 return response(index, appended, -1, -1, log.log_start_offset)
@@ -488,18 +491,6 @@ class _Appends:
         self.logs.append(log)
         self._broker.appends.record(partition)
         return response(index, 0, base_offset, log_append_time, log.log_start_offset)
-
-    def _is_of_the_past(self, partition: Partition) -> bool:
-        """Whether another broker may lead a partition by now, and have batches of its producers that are not here.
-
-        A process that was stopped for longer than its session knows of no other leader at first. Kafka then answers
-        with an error of the sequence, which a client may take for lost records.
-        """
-        return (
-            partition.replica is not None
-            and (replicas := self._broker.replicas) is not None
-            and replicas.may_be_fenced
-        )
 
 
 def _check_leader(partition: Partition, acks: int) -> ErrorCode:

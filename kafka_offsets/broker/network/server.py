@@ -445,7 +445,7 @@ class Server:
     def _end_turn(self) -> None:
         self._turn = None
         has_work = self.core.end_turn()
-        if not self._flush() or has_work or self.core.responses.resumable:  # a flush may let requests go on
+        if not self._flush() or has_work or self.core.responses.resumable:  # a flush may unblock requests
             self.request_turn()
         self._timer.set(self.core.scheduler.next_ms)
 

@@ -57,7 +57,7 @@ CEILINGS = {
     "tests/broker/nodes": 2280,
     "tests/broker/offset_manager": 1480,
     "tests/broker/partition": 3620,
-    "tests/broker/replicas": 1520,
+    "tests/broker/replicas": 1540,
     "tests/broker/turn": 380,
     "tests/broker/wire": 420,
     "tests/claims": 3620,

@@ -555,6 +555,10 @@ class _Reader:
             return diverging
         # The high watermark of a new leader may be lower than that of the previous one: such a consumer waits.
         if not start <= entry.fetch_offset <= log.log_end_offset:
+            replicas = self.broker.replicas
+            if entry.fetch_offset > log.log_end_offset and replicas is not None and replicas.may_be_fenced:
+                # The next leader may have the offset: a consumer would go to an end of the log for nothing.
+                return self._refusal(entry, ErrorCode.NOT_LEADER_OR_FOLLOWER, partition.leader_epoch)
             return self._refusal(entry, ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_follower:
             if not self.parked_at:  # else it counted when it arrived, and its follower may be gone

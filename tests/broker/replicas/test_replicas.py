@@ -940,6 +940,27 @@ def test_a_leader_of_the_past_does_not_judge_the_sequences_of_producers(node, mo
     assert produced(2, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_a_leader_of_the_past_does_not_call_later_offsets_out_of_range(node, monkeypatch):
+    # A consumer would begin again at an end of the log.
+    node.create("orders", [1])
+    client = CoreClient(node.core)
+
+    def fetched(offset):
+        request = messages.FetchRequest
+        partition = request.FetchPartition(0, fetch_offset=offset, partition_max_bytes=1000)
+        answer = client.call(
+            request(max_wait_ms=0, topics=[request.FetchTopic("orders", partitions=[partition])]), 11
+        )
+        return ErrorCode(answer.responses[0].partitions[0].error_code)
+
+    monkeypatch.setattr(InProcessMembership, "may_be_fenced", property(lambda _: True))
+    assert fetched(0) is ErrorCode.NONE
+    assert fetched(5) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetched(-5) is ErrorCode.OFFSET_OUT_OF_RANGE
+    monkeypatch.undo()
+    assert fetched(5) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 class Gone:
     """The owner of a connection whose peer has closed it; what it has sent is read now."""
 

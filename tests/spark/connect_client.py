@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
@@ -21,6 +22,7 @@ from kafka_offsets.commands import spark as spark_command
 from kafka_offsets.spark import OffsetCommitListener, read_log, register, tests_session
 from kafka_offsets.spark.pipelines import ends_of, lag, latest, read_state, times_of
 from kafka_offsets.spark.pipelines.merging import MergeError
+from tests.spark.streams import run_to_end
 
 
 def state_of(rows: Iterable[Row]) -> list[list[Any]]:
@@ -59,8 +61,8 @@ def stream(spark: SparkSession, bootstrap: str, folder: str) -> list[list[Any]]:
     rows = spark.readStream.format("consumer_offsets").option("bootstrap.servers", bootstrap)
     rows = rows.option("pipeline", "latest").load()
     writer = rows.writeStream.format("memory").queryName("offsets")
-    writer = writer.option("checkpointLocation", f"{folder}/offsets").trigger(availableNow=True)
-    writer.start().awaitTermination()
+    writer = writer.trigger(availableNow=True)
+    run_to_end(lambda: writer.option("checkpointLocation", mkdtemp(dir=folder)).start())
     return state_of(spark.table("offsets").collect())
 
 

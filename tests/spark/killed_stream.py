@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tests.spark.streams import run_to_end
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 ROWS_PER_BATCH = 10
-DEADLINE_S = 120
 
 
 def start(
@@ -69,8 +70,8 @@ def main() -> None:
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     victims = (gateway.proc.pid, os.getpid())
-    query = start(spark, Path(log), Path(folder), [int(each) for each in offsets.split(",")], victims)
-    assert query.awaitTermination(DEADLINE_S)
+    at = [int(offset) for offset in offsets.split(",")]
+    assert run_to_end(lambda: start(spark, Path(log), Path(folder), at, victims))
     spark.stop()
 
 

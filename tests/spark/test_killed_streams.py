@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tests.conftest import LONG, REPOSITORY
 from tests.spark import killed_stream
 from tests.spark.logs import commit
 from tests.spark.pipelines import write_log
+from tests.spark.streams import run_to_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,30 +59,18 @@ def test_killed_workers_lose_and_double_no_row(spark: "SparkSession", log: Path,
 
     from kafka_offsets.spark import register
 
-    def run() -> bool:
-        """Run the stream, again where a worker took more than the 10 s of Spark to start; return whether it ended."""
-        while True:
-            try:
-                return bool(
-                    killed_stream.start(spark, log, tmp_path, KILLS).awaitTermination(
-                        killed_stream.DEADLINE_S
-                    )
-                )
-            except StreamingQueryException as error:
-                if "Python worker failed to connect back" not in str(error):
-                    raise
-
+    start = partial(killed_stream.start, spark, log, tmp_path, KILLS)
     register(spark)
     for _ in KILLS:
         with pytest.raises(StreamingQueryException, match="Python worker exited unexpectedly"):
-            run()
-    assert run()
+            run_to_end(start)
+    assert run_to_end(start)
     assert rows_of(spark, tmp_path) == list(range(ROWS))
     # As after a kill between the end of a batch in the sink and in the checkpoint.
     commits = tmp_path / "checkpoint" / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink()
-    assert run()
+    assert run_to_end(start)
     assert (commits / str(last)).exists()
     assert rows_of(spark, tmp_path) == list(range(ROWS))

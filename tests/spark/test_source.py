@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from kafka_offsets import Broker
 from kafka_offsets.spark import register
 from kafka_offsets.spark.reader import schema
 from tests.conftest import REPOSITORY
+from tests.spark.streams import run_to_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,8 +111,8 @@ def test_a_session_with_other_timestamps_reads_a_log(spark: "SparkSession") -> N
 def test_a_stream_takes_a_schema(spark: "SparkSession", tmp_path: Path) -> None:
     reader = spark.readStream.format("consumer_offsets").schema("`group` STRING")
     writer = reader.load(str(LOGS / "classic")).writeStream.format("memory").queryName("groups_of_stream")
-    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    query.awaitTermination()
+    writer = writer.trigger(availableNow=True)
+    assert run_to_end(lambda: writer.option("checkpointLocation", mkdtemp(dir=tmp_path)).start())
     assert {row.group for row in spark.table("groups_of_stream").collect()} > {"g-range", "g-coop"}
 
 
@@ -150,8 +152,7 @@ def test_a_stream_from_a_broker_continues_after_its_checkpoint(
     def run() -> list[Any]:
         batches.clear()
         writer = stream.writeStream.foreachBatch(lambda frame, _: batches.append(frame.collect()))
-        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-        assert query.awaitTermination(300)
+        assert run_to_end(writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start)
         return sorted(row.committed_offset for rows in batches for row in rows)
 
     for offset in range(5):

@@ -53,7 +53,7 @@ CEILINGS = {
     "tests/broker/core": 2040,
     "tests/broker/gates": 1460,
     "tests/broker/groups": 2920,
-    "tests/broker/network": 2320,
+    "tests/broker/network": 2330,
     "tests/broker/nodes": 2280,
     "tests/broker/offset_manager": 1480,
     "tests/broker/partition": 3620,

@@ -230,13 +230,17 @@ class Server:
             start_serving=self.accepts_at_once,
         )
         listener = await listen(port)
-        ports = _ports(listener)
-        if len(set(ports)) == 1:
-            return listener
         # With port 0 and a host of several addresses each address gets its own port; clients receive one of them.
-        listener.close()
-        await listener.wait_closed()
-        return await listen(ports[0])
+        while len(set(ports := _ports(listener))) > 1:
+            listener.close()
+            await listener.wait_closed()
+            try:
+                listener = await listen(ports[0])
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                listener = await listen(port)  # somebody else has that port at another address
+        return listener
 
     def _new_protocol(self, index: int) -> Callable[[], asyncio.Protocol]:
         """Return what makes the protocol object for a connection that a listener accepts."""

@@ -99,6 +99,19 @@ def test_programs_and_tests_use_one_class() -> None:
     assert testing.Broker is Broker
 
 
+def test_a_port_that_is_taken_at_another_address_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, create_server = [], asyncio.BaseEventLoop.create_server
+
+    async def taken_once(loop: Any, protocol: Any, host: str, port: int, **options: Any) -> Any:
+        if port and not taken:
+            taken.append(socket.create_server(("0.0.0.0", port)))
+        return await create_server(loop, protocol, host, port, **options)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_server", taken_once)
+    with Broker(host="") as broker, taken.pop() as other:
+        assert broker.bootstrap_servers != f"localhost:{other.getsockname()[1]}"
+
+
 def test_a_broker_listens_on_a_free_port_of_the_loopback_and_keeps_commits_in_memory() -> None:
     with Broker() as broker, Broker() as other:
         assert broker.bootstrap_servers.startswith("127.0.0.1:")

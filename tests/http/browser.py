@@ -218,7 +218,7 @@ def chromium(folder: Path, seconds: float = _SECONDS) -> Iterator[Page]:
         os.close(sending)  # the browser ends with its debugger
         os.close(receiving)
         try:
-            process.wait(10)
+            process.wait(60)
         finally:
             process.kill()
             process.wait()

@@ -48,7 +48,7 @@ class Shell:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.read()
-        assert self._process.wait(10) == 0
+        assert self._process.wait(60) == 0
         self._process.stdout.close()
 
     def create_topic(self, topic: str, partitions: int) -> None:

@@ -135,13 +135,13 @@ def listeners(folder: Path, *, with_peers: bool) -> Iterator[list[Listener]]:
     tls.minimum_version = ssl.TLSVersion.TLSv1_3
     found: list[Listener] = []
     with ExitStack() as stack:
-        second = servers.free_ports()
+        second = servers.free_port()
         keys = {"ssl.keystore.type": "PEM", "ssl.keystore.location": pem}
         keys["listeners"] = f"PLAINTEXT://{HOST}:0,SSL://{HOST}:{second}"
         server = stack.enter_context(servers.ours(folder / "ours", in_memory=True, settings=keys))
         found += [Listener(server.name, server.port, None), Listener(server.name, second, tls)]
         if with_peers:
-            second = servers.free_ports()
+            second = servers.free_port()
             clients = f"PLAINTEXT://{HOST}:$PORT,SSL://{HOST}:{second}"
             keys |= {"listeners": f"{clients},CONTROLLER://{HOST}:$NEXT", "advertised.listeners": clients}
             keys["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"

@@ -59,7 +59,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from servers import PEERS, Server, free_ports, kafka
+from servers import PEERS, Server, free_port, kafka
 
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.protocol import decode_response, encode_request
@@ -129,7 +129,7 @@ with Cluster(brokers=2) as cluster:
 @contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
     """Apache ZooKeeper, started and stopped by peers/zookeeper.sh: its address."""
-    script, port = str(PEERS / "zookeeper.sh"), free_ports()
+    script, port = str(PEERS / "zookeeper.sh"), free_port()
     if subprocess.run(["bash", script, "start", str(port), str(folder)], check=False).returncode:
         sys.exit(f"ZooKeeper did not start; see {folder}")
     try:

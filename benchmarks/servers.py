@@ -5,6 +5,7 @@ All have their own defaults, so none of them syncs a write before it answers. Ap
 """
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -44,15 +45,15 @@ def build(name: str, folder: Path) -> Path:
     return binary
 
 
-def free_ports() -> int:
-    """Return the first of two neighbouring ports that are free."""
+def free_port() -> int:
+    """Return a port that is free, as is the next one: below those that systems give to clients by themselves."""
     while True:
+        port = random.SystemRandom().randrange(20_000, 30_000)
         with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
             try:
+                first.bind(("127.0.0.1", port))
                 second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
+            except OSError:
                 continue
             return port
 
@@ -71,7 +72,7 @@ def ours(
     folder  has its log, and its data
     tree    the root of its source
     """
-    port = free_ports()
+    port = free_port()
     command = [sys.executable, "-P", "-m", "kafka_offsets.cli", "serve", "--port", str(port)]
     if not in_memory:
         command += ["--data-dir", str(folder / "data")]
@@ -84,7 +85,7 @@ def ours(
 @contextmanager
 def kafka(folder: Path, properties: str = "") -> Iterator[Server]:
     """Apache Kafka, with lines added to its server.properties; $PORT and $NEXT in them are its two ports."""
-    script, port = str(PEERS / "kafka.sh"), free_ports()
+    script, port = str(PEERS / "kafka.sh"), free_port()
     folder.mkdir(exist_ok=True)
     added = folder / "added.properties"
     added.write_text(properties.replace("$PORT", str(port)).replace("$NEXT", str(port + 1)))
@@ -104,7 +105,7 @@ def kfake(
 
     tls  the PEM file of a listener with TLS; empty: without
     """
-    port = free_ports()
+    port = free_port()
     command = [str(binary)] if in_memory else [str(binary), "-d", str(folder / "data")]
     with _process(command, port, folder, KFAKE_PORTS=str(port), KFAKE_TLS=tls) as pid:
         yield Server(name, port, pid)

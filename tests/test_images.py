@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.servers import free_port
 from kafka_offsets import cli
 from tests.conftest import REPOSITORY
 from tests.http.conftest import Client
-from tests.interop.real_kafka import free_port
 from tests.test_serve_options import serve
 
 DOCKERFILE = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def test_the_image_serves_at_every_address_of_its_variables_and_its_health_check
     name, *options = (here.get(word, word) for word in instruction("ENTRYPOINT"))
     check = [here.get(word, word) for word in instruction("HEALTHCHECK")]
     assert (name, options[0], *check[:2]) == ("kafka-offsets", "serve", "kafka-offsets", "serve")
-    inside, outside = free_port(), free_port()
+    outside = (inside := free_port()) + 1
     variables = {
         "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://kafka.invalid:{inside},PLAINTEXT_HOST://localhost:{outside}",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",

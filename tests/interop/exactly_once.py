@@ -10,7 +10,6 @@ was put into it, in order and once each, up to the committed offset. In the end 
 import argparse
 import random
 import shutil
-import socket
 import sys
 import tempfile
 import threading
@@ -22,6 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.servers import free_port
 from tests.interop import broker_process, copier
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.copier import PARTITIONS
@@ -45,15 +45,6 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "50",
     "log.cleaner.min.cleanable.ratio": "0.01",
 }
-
-
-def free_port() -> int:
-    """A port that no client gets by chance while the broker is down: below those that the system gives away."""
-    while True:
-        port = random.SystemRandom().randrange(20_000, 30_000)
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 class Campaign:

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.servers import free_ports
+from benchmarks.servers import free_port
 from tests.conftest import missing
 from tests.interop.broker_process import REPOSITORY
 
@@ -78,7 +78,7 @@ class KafkaPeer:
         extra = self._directory / "extra.properties"
         extra.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         while True:
-            port = free_ports()
+            port = free_port()
             try:
                 self._start(port, extra)
             except AssertionError:

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.servers import free_port
 from tests.interop import java_program
 from tests.interop.broker_process import REPOSITORY
 from tests.interop.waiting import DEADLINE_S
@@ -36,14 +37,6 @@ def tool(log4j: Path) -> list[str]:
     archived = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds*=off"] if archive.exists() else []
     logging = f"-Dlog4j2.configurationFile={log4j}"
     return ["java", *java_program.FLAGS, *archived, "-cp", f"{HOME / 'libs'}/*", logging]
-
-
-def free_port() -> int:
-    """A port that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def properties(port: int, controller_port: int, logs: Path, settings: list[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.servers import free_ports
+from benchmarks.servers import free_port
 from kafka_offsets.testing import Broker
 from tests.interop import java_program
 from tests.interop.waiting import DEADLINE_S, until
@@ -91,7 +91,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[Broker], tuple[Worker, Worker]]]
     with ExitStack() as stack:
 
         def start_both(broker: Broker) -> tuple[Worker, Worker]:
-            first_port = free_ports()
+            first_port = free_port()
             workers = [
                 Worker(broker.bootstrap_servers, port, tmp_path) for port in (first_port, first_port + 1)
             ]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.servers import free_ports
+from benchmarks.servers import free_port
 from kafka_offsets.testing import Broker, committed
 from tests.conftest import REPOSITORY
 from tests.interop.java_program import JARS
@@ -159,7 +159,7 @@ def exporter(name: str, broker: Broker, port: int) -> tuple[list[str], dict[str,
 def test_an_exporter_has_the_lag_of_a_group(name: str, broker: Broker, tmp_path: Path) -> None:
     broker.produce("orders", ["rice"])
     broker.commit("billing", {("orders", 0): 1})
-    port = free_ports()
+    port = free_port()
     command, environment = exporter(name, broker, port)
     with running(command, tmp_path / "log", environment) as check:
         expected = re.compile(f"^{re.escape(LAG[name])}$", re.MULTILINE)
@@ -185,7 +185,7 @@ class Console:
 @pytest.fixture
 def console(broker: Broker, tmp_path: Path) -> Iterator[Console]:
     """Redpanda Console at the broker."""
-    port = free_ports()
+    port = free_port()
     settings = {"KAFKA_BROKERS": broker.bootstrap_servers, "SERVER_LISTENADDRESS": "127.0.0.1"}
     environment = variables(broker, **settings, SERVER_LISTENPORT=str(port))
     with running([tool("redpanda-console")], tmp_path / "log", environment) as check:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
+from benchmarks.servers import free_port
 from kafka_offsets.client.connection import Connection, connect_to_any, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.protocol import messages
 from tests.interop.broker_process import COMMAND, BrokerProcess
 from tests.interop.waiting import DEADLINE_S, until
-from tests.zookeeper.real import RealServer, free_port
+from tests.zookeeper.real import RealServer
 
 SESSION_MS = 1500
 TOPIC, OFFSETS = "t", "__consumer_offsets"

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.servers import free_port
 from tests.conftest import REPOSITORY
 from tests.interop.conftest import missing
 
@@ -19,14 +19,6 @@ SCRIPT = REPOSITORY / "benchmarks" / "peers" / "zookeeper.sh"
 PROC = Path("/proc/self/stat")
 _THREADS = 16
 """Index of the number of threads among the numbers of that file."""
-
-
-def free_port() -> int:
-    """Return a port that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def is_running(pid: int) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.servers import free_port
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.conftest import REPOSITORY
@@ -23,7 +24,7 @@ from tests.zookeeper.cluster import (
     until_all_more,
     until_true,
 )
-from tests.zookeeper.real import RealServer, free_port, need_server
+from tests.zookeeper.real import RealServer, need_server
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

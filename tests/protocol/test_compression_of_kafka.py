@@ -141,8 +141,10 @@ def test_an_encoding_is_read_as_kafka_reads_it(
             records = decompress(codec, data, 1 << 20)
         except ProtocolError:
             records = None
-        # JDK 17.0.15 reads no member of gzip that is so short, 17.0.21 refuses it as cut.
-        is_cut = codec is Compression.GZIP and len(data) - data.rfind(b"\x1f\x8b\x08") <= 18
-        assert records == expected or (is_cut and expected is None), (SEED, data.hex())
+        # A last member of gzip that is so short is cut: JDK 17.0.21 refuses it, 17.0.15 ends before it.
+        cut = data.rfind(b"\x1f\x8b\x08") if codec is Compression.GZIP else 0
+        if expected is None and records is not None and cut > 0 and len(data) - cut <= 18:
+            expected = decompress(codec, data[:cut], 1 << 20)
+        assert records == expected, (SEED, data.hex())
         read += expected is not None
     assert read > 250

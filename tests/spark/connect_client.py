@@ -62,7 +62,7 @@ def stream(spark: SparkSession, bootstrap: str, folder: str) -> list[list[Any]]:
     rows = rows.option("pipeline", "latest").load()
     writer = rows.writeStream.format("memory").queryName("offsets")
     writer = writer.trigger(availableNow=True)
-    run_to_end(lambda: writer.option("checkpointLocation", mkdtemp(dir=folder)).start())
+    assert run_to_end(lambda: writer.option("checkpointLocation", mkdtemp(dir=folder)).start())
     return state_of(spark.table("offsets").collect())
 
 

@@ -363,6 +363,7 @@ def test_a_dropped_answer_leaves_what_was_asked_done_and_the_connection_silent(
         with pytest.raises(ConnectionLostError, match="timed out"):
             commit(cut_off)
         fault.wait()
+        assert fault.hits == 1
         assert broker.committed("g")["t", 0].offset == 5
         assert commit(client)["t", 0] == 0
 

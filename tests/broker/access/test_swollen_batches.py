@@ -52,10 +52,10 @@ def with_empty_headers(count: int, *, key: bytes = b"\x01") -> bytes:
 
 
 def cpu_seconds(core: PartitionCore, topic: str, records: bytes) -> tuple[Any, float]:
-    """Produce; return the answer and the CPU time that it took."""
-    begun = time.process_time()
+    """Produce; return the answer and the CPU time of this thread that it took."""
+    begun = time.thread_time()
     answer = core.produce(topic, records)
-    return answer, time.process_time() - begun
+    return answer, time.thread_time() - begun
 
 
 @pytest.mark.slow
@@ -150,18 +150,13 @@ def test_a_request_of_thousands_of_bombs_is_refused_as_fast_as_one_of_few(core: 
         request = messages.ProduceRequest
         parts = [request.PartitionProduceData(index, bomb) for index in range(1, 2000)]
         parts.append(request.PartitionProduceData(0, sound))
-        begun = time.process_time()
-        response = core.send(
-            request(
-                acks=-1, timeout_ms=1000, topic_data=[request.TopicProduceData("many", bytes(16), parts)]
-            ),
-            9,
-        )
-        seconds = time.process_time() - begun
-        print(len(bomb), seconds)
+        topic = request.TopicProduceData("many", bytes(16), parts)
+        begun = time.thread_time()
+        response = core.send(request(acks=-1, timeout_ms=1000, topic_data=[topic]), 9)
+        seconds = time.thread_time() - begun
         codes = [answer.error_code for answer in response.responses[0].partition_responses]
         assert codes[-1] == ErrorCode.NONE, "what is not compressed has no part in it"
-        assert seconds < 1000 * len(bomb) * 2000 / 1024 / 1000, "a millisecond a KiB"
+        assert seconds < MAX_CPU_S * slowness(), len(bomb)
 
 
 def test_of_many_wrong_records_the_first_hundred_are_named_and_all_are_counted(core: PartitionCore) -> None:

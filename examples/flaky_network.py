@@ -25,7 +25,6 @@ def copy(bootstrap_servers: str) -> list[str]:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         request_timeout_ms=2000,
-        session_timeout_ms=1500,
         heartbeat_interval_ms=400,
         retry_backoff_ms=20,
     ) as consumer:

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.protocol import messages
 from tests.interop.waiting import until
 
 NOT_READY = {14, 15, 16, 51}  # loading, no coordinator yet, not this one, a transaction that is being ended
 GROUP, TRANSACTION = 0, 1
+_GROUP_CONFIG = 32  # the type of a group among resources with configs
 LISTS = (
     "topics",
     "partitions",
@@ -26,6 +27,15 @@ LISTS = (
 Place = tuple[str, int]
 Committed = dict[str, dict[Place, tuple[int, str]]]
 """By group: offset and metadata of each partition."""
+
+
+def lengthen_session(address: str, group: str) -> None:
+    """Let members of the consumer protocol be silent for a minute: a busy machine may stop them for seconds."""
+    made = messages.IncrementalAlterConfigsRequest
+    session = made.AlterableConfig("consumer.session.timeout.ms", 0, "60000")
+    with Connection(*parse_address(address)) as connection:
+        answer = connection.call(made([made.AlterConfigsResource(_GROUP_CONFIG, group, [session])]), 1)
+    assert answer.responses[0].error_code == 0, answer
 
 
 class Client:

@@ -39,7 +39,7 @@ TOPIC = "kill-loop"
 KILL_AFTER_S = (0.005, 0.200)
 PATIENCE_S = 60.0  # a busy disk may hold an fsync for long
 # Small segments and a cleaner that does not rest, so that rounds crash beside both.
-COMPACTING_S = 5.0
+COMPACTING_S = 60.0
 COMPACTING_PAUSE_S = 0.01  # eight clients without a pause write quicker than a busy machine compacts
 COMPACTING_SETTINGS = {
     "offsets.topic.num.partitions": "1"

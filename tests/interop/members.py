@@ -63,7 +63,7 @@ def given(settings: Iterable[str]) -> dict[str, Any]:
 def kafka_python(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> None:
     """kafka-python: KafkaConsumer."""
     from kafka import ConsumerRebalanceListener, KafkaConsumer
-    from kafka.errors import KafkaConnectionError
+    from kafka.errors import CommitFailedError, KafkaConnectionError, RebalanceInProgressError
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
@@ -95,10 +95,13 @@ def kafka_python(bootstrap: str, group: str, topic: str, commit: str, *more: str
             if not records:
                 continue
             tell("read", (record.value.decode() for record in records))
-            if commit == "sync":
-                consumer.commit()
-            elif commit == "async":
-                consumer.commit_async()
+            try:
+                if commit == "sync":
+                    consumer.commit()
+                elif commit == "async":
+                    consumer.commit_async()
+            except (CommitFailedError, RebalanceInProgressError):
+                pass  # a rebalance came first: the next poll leads to the new assignment
     except KeyboardInterrupt:
         pass
     consumer.close()
@@ -255,10 +258,10 @@ def ours(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> Non
         consumer.subscribe(topic)
         while not stop.is_set():
             records = consumer.poll(int(POLL_S * 1000))
-            if not records:
-                continue
-            tell("read", ((record.value or b"").decode() for record in records))
-            if commit != "auto":
+            if records:
+                tell("read", ((record.value or b"").decode() for record in records))
+            # What was refused during a rebalance is committed again, also if there is nothing more to read.
+            if commit == "async" or (records and commit == "sync"):
                 try:
                     consumer.commit(commit == "sync")
                 except (

@@ -12,12 +12,12 @@ from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.commands.groups import cleanup
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from tests.interop.coordinator_client import lengthen_session
 from tests.interop.waiting import until
 
 pytestmark = pytest.mark.interop
 
 PERIOD_MS = 10_000
-GROUP = 32
 """The type of a group among the resources that have configurations."""
 
 
@@ -105,12 +105,7 @@ def test_a_group_with_members_is_refused(
     home: str, group: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     when_the_first_is_old(home, group, monkeypatch)
-    made = messages.IncrementalAlterConfigsRequest
-    # The member sends no heartbeats.
-    session = made.AlterableConfig("consumer.session.timeout.ms", 0, "60000")
-    with Connection(*parse_address(home)) as connection:
-        configured = connection.call(made([made.AlterConfigsResource(GROUP, group, [session])]), 1)
-        assert configured.responses[0].error_code == 0
+    lengthen_session(home, group)  # the member sends no heartbeats
     request = messages.ConsumerGroupHeartbeatRequest
     joining = request(
         group, "m", 0, None, None, 60_000, ["cleaned"], subscribed_topic_regex=None, topic_partitions=[]

@@ -134,7 +134,7 @@ def by_kafka_python(cluster: Cluster) -> None:
 def by_aiokafka(cluster: Cluster) -> None:
     async def main() -> None:
         common = {"bootstrap_servers": cluster.bootstrap_servers, "retry_backoff_ms": 20}
-        producer = AIOKafkaProducer(request_timeout_ms=5000, **common)
+        producer = AIOKafkaProducer(**common)
         consumer = AIOKafkaConsumer(
             "orders",
             group_id="billing",
@@ -142,7 +142,7 @@ def by_aiokafka(cluster: Cluster) -> None:
             enable_auto_commit=False,
             fetch_max_wait_ms=50,
             heartbeat_interval_ms=100,
-            request_timeout_ms=5000,
+            request_timeout_ms=20_000,
             metadata_max_age_ms=500,
             **common,
         )

@@ -28,7 +28,7 @@ from tests.interop.waiting import until
 
 pytestmark = pytest.mark.interop
 COMPRESSIONS = ("gzip", "snappy", "lz4", "zstd")
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 MAX_TIMESTAMP = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]

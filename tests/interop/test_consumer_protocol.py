@@ -121,6 +121,11 @@ def test_topics_are_found_by_a_regular_expression(client: Client, group: Group, 
 def test_a_group_changes_its_protocol_and_back(client: Client, group: Group, names: Names) -> None:
     topic = names.topic()
     client.create_topic(topic, story.PARTITIONS)
+
+    def until_committed() -> None:
+        ends = dict(client.end_offsets(topic))
+        until(lambda: dict(client.committed(group.group, topic)) == ends, f"committed offsets reach {ends}")
+
     classic = group.join(topic, "partition.assignment.strategy=" + _cooperative(client))
     client.produce(topic, range(100))
     until(lambda: len(classic.values) == 100, "the classic member reads all")
@@ -129,17 +134,18 @@ def test_a_group_changes_its_protocol_and_back(client: Client, group: Group, nam
     client.produce(topic, range(100, 200))
     both = range(200)
     until(lambda: classic.values | modern.values == set(both), "what comes later is read by either")
+    until_committed()
     assert classic.leave() == 0
     until(lambda: len(modern.assigned) == story.PARTITIONS, "the other one has all")
     again = group.join(topic, "partition.assignment.strategy=" + _cooperative(client))
     until(lambda: story.shares([again, modern]), "a classic member comes to a consumer group")
+    until_committed()
     assert modern.leave() == 0
     until(lambda: len(again.assigned) == story.PARTITIONS, "and is alone in a classic group")
     client.produce(topic, range(200, 300))
     until(lambda: set(range(200, 300)) <= again.values, "it goes on")
     assert again.values == set(range(200, 300)), "where the others have committed"
-    ends = dict(client.end_offsets(topic))
-    until(lambda: dict(client.committed(group.group, topic)) == ends, f"committed offsets reach {ends}")
+    until_committed()
 
 
 def _cooperative(client: Client) -> str:

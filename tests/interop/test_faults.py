@@ -46,7 +46,7 @@ def by_kafka_python(bootstrap: str) -> list[bytes]:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         request_timeout_ms=2000,
-        session_timeout_ms=1500,
+        session_timeout_ms=60_000,
         heartbeat_interval_ms=500,
         retry_backoff_ms=20,
     ) as consumer:
@@ -92,7 +92,7 @@ def commit_until_done(commit: Callable[[], Any]) -> None:
 
 def by_aiokafka(bootstrap: str) -> list[bytes]:
     async def main() -> list[bytes]:
-        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, request_timeout_ms=1000, retry_backoff_ms=20)
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, retry_backoff_ms=20)
         async with producer:
             for value in RECORDS:
                 await producer.send("t", value)
@@ -103,7 +103,7 @@ def by_aiokafka(bootstrap: str) -> list[bytes]:
             group_id="g",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            request_timeout_ms=1000,
+            request_timeout_ms=5000,
             retry_backoff_ms=20,
         )
         async with consumer:

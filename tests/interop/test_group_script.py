@@ -12,6 +12,7 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.protocol import messages
 from tests.interop import kafka_peer, real_kafka
+from tests.interop.coordinator_client import lengthen_session
 
 pytestmark = [pytest.mark.interop, pytest.mark.java, pytest.mark.slow]
 
@@ -29,6 +30,7 @@ def groups(home: str) -> Iterator[None]:
         connection.call(topics([topics.CreatableTopic("scripted", 2, 1)], 5000), 5)
         with Coordinator(parse_address(home), EMPTY) as coordinator:
             coordinator.commit({("scripted", 0): 0, ("scripted", 1): 0}, {})
+        lengthen_session(home, READING)
         joined = messages.ConsumerGroupHeartbeatRequest(
             READING,
             "m",
@@ -44,7 +46,7 @@ def groups(home: str) -> Iterator[None]:
         ended = threading.Event()
 
         def beat() -> None:
-            """Keep the session, which is shorter than a start of the script, also in a later epoch of the group."""
+            """Keep the session, also in a later epoch of the group."""
             last = first
             while not ended.wait(0.5):
                 request = messages.ConsumerGroupHeartbeatRequest(

@@ -128,7 +128,11 @@ def written(tmp_path_factory: pytest.TempPathFactory, dump: Callable[..., list[s
         write(broker.address, admin)
         join_and_leave(broker.address, "left")
         join_and_leave(broker.address, "static", group_instance_id="instance")
-        live = story.Member(story.python_member("kafka-python", broker.address, "live", TOPIC, "sync"))
+        live = story.Member(
+            story.python_member(
+                "kafka-python", broker.address, "live", TOPIC, "sync", "session_timeout_ms=60000"
+            )
+        )
         until(lambda: committed(admin, "live"), "the member commits all")
         offsets = {group: admin.list_group_offsets(group)[group] for group in GROUPS}
         admin.close()

@@ -18,7 +18,7 @@ from tests.interop.waiting import until
 pytestmark = pytest.mark.interop
 COMPRESSIONS = ("gzip", "snappy", "lz4", "zstd")
 GROUP_SETTINGS = {
-    "session.timeout.ms": 1500,
+    "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 200,
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 50,
@@ -34,7 +34,7 @@ class Kcat(ConfluentKafka):
 
     def __call__(self, *arguments: str, given: str | None = None) -> str:
         """What kcat prints on its standard output."""
-        command = [self._path, "-b", self.bootstrap, *arguments]
+        command = [self._path, "-m", "60", "-b", self.bootstrap, *arguments]
         done = subprocess.run(command, input=given, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -120,6 +121,7 @@ def test_a_broker_that_is_killed_on_a_full_disk_has_what_it_acknowledged(
 
 def test_200_connections_and_64_descriptors_do_not_end_the_broker(disk_path: Path, started: Start) -> None:
     broker, client = started(disk_path / "data")
+    began = time.monotonic()
     limit(broker, resource.RLIMIT_NOFILE, 64)
     host, _, port = broker.address.rpartition(":")
     crowd = [socket.create_connection((host, int(port)), 10) for _ in range(200)]
@@ -141,8 +143,8 @@ def test_200_connections_and_64_descriptors_do_not_end_the_broker(disk_path: Pat
 
     until(served, "a new connection is served")
     broker.until_logged("no connection can be accepted")
-    assert sum("no connection can be accepted" in line for line in broker.log) < 20
-    assert len(broker.log) < 500
+    lines = sum("no connection can be accepted" in line for line in broker.log)
+    assert lines <= time.monotonic() - began + 2, "one a second"
     limit(broker, resource.RLIMIT_NOFILE, 1024)
     go_on_and_restart(broker, client)
 

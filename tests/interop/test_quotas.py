@@ -69,7 +69,7 @@ def test_a_quota_of_a_user_throttles_that_user_alone() -> None:
 def test_kafka_python_reports_a_topic_over_the_quota(broker: Broker) -> None:
     broker.set_quota(client_id="admin", controller_mutation_rate=1)
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers, client_id="admin")
-    admin.create_topics([NewTopic("a", num_partitions=12, replication_factor=1)])
+    admin.create_topics([NewTopic("a", num_partitions=100, replication_factor=1)])
     with pytest.raises(ThrottlingQuotaExceededError):
         admin.create_topics([NewTopic("b", num_partitions=1, replication_factor=1)])
     admin.close()

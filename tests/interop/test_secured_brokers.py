@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(OVERRIDE is not None, reason="another command has no --brokers"),
 ]
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 

@@ -46,10 +46,10 @@ def test_kafka_python(broker: Broker, secured: Secured, listener: str, mechanism
     producer = KafkaProducer(**settings)
     for _ in range(3):
         producer.send(topic, LARGE)
-    producer.flush(20)
+    producer.flush(60)
     producer.close()
     consumer = KafkaConsumer(
-        topic, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=15_000, **settings
+        topic, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=60_000, **settings
     )
     assert [len(next(consumer).value) for _ in range(3)] == [len(LARGE)] * 3
     consumer.commit()
@@ -66,10 +66,10 @@ def test_confluent_kafka(broker: Broker, secured: Secured, listener: str, mechan
     producer = Producer(settings)
     for _ in range(3):
         producer.produce(topic, LARGE)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer(settings | {"group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    found = [consumer.poll(15) for _ in range(3)]
+    found = [consumer.poll(60) for _ in range(3)]
     assert [each is not None and len(each.value() or b"") for each in found] == [len(LARGE)] * 3
     consumer.close()
     assert broker.committed(topic)[topic, 0].offset == 3
@@ -90,7 +90,7 @@ def test_aiokafka(broker: Broker, secured: Secured, listener: str, mechanism: st
                 await producer.send_and_wait(topic, LARGE)
         consumer = AIOKafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **settings)
         async with consumer:
-            return [len((await asyncio.wait_for(consumer.getone(), 15)).value) for _ in range(3)]
+            return [len((await asyncio.wait_for(consumer.getone(), 60)).value) for _ in range(3)]
 
     assert asyncio.run(run()) == [len(LARGE)] * 3
     assert broker.committed(topic)[topic, 0].offset == 3

@@ -49,12 +49,12 @@ def test_a_classic_member_gets_new_partitions(bootstrap: str, names: Names) -> N
         }
         until(lambda: assigned() == wanted, f"the member has {wanted}")
 
-    admin.create_topics([NewTopic(topics[0], 1)])[topics[0]].result(10)
+    admin.create_topics([NewTopic(topics[0], 1)])[topics[0]].result(60)
     with confluent_member(bootstrap, names.group(), f"^{re.escape(prefix)}[.].*") as assigned:
         has(assigned, 1)
-        admin.create_partitions([NewPartitions(topics[0], 3)])[topics[0]].result(10)
+        admin.create_partitions([NewPartitions(topics[0], 3)])[topics[0]].result(60)
         has(assigned, 3)
-        admin.create_topics([NewTopic(topics[1], 2)])[topics[1]].result(10)
+        admin.create_topics([NewTopic(topics[1], 2)])[topics[1]].result(60)
         has(assigned, 3, 2)
-        admin.delete_topics(topics[:1])[topics[0]].result(10)
+        admin.delete_topics(topics[:1])[topics[0]].result(60)
         has(assigned, 0, 2)

@@ -18,7 +18,7 @@ from tests.interop.names import Names
 from tests.interop.waiting import until
 
 pytestmark = pytest.mark.interop
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def make_topics(bootstrap: str, *names: str) -> None:

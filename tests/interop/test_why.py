@@ -14,6 +14,7 @@ from kafka import KafkaConsumer
 
 from kafka_offsets import cli
 from kafka_offsets.commands.groups import why
+from tests.interop.coordinator_client import lengthen_session
 from tests.interop.names import Names
 from tests.interop.waiting import until
 from tests.testing import why_clients
@@ -36,6 +37,7 @@ class Site:
         self.admin = AdminClient({"bootstrap.servers": home})
         self.topic, self.group = names.topic("orders"), names.group("billing")
         self.create(self.topic)
+        lengthen_session(home, self.group)
 
     def create(self, topic: str) -> None:
         self.admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)

@@ -71,8 +71,10 @@ import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
  * </pre>
  */
 public final class Client {
+    /** Whether the last asynchronous commit was, as during a rebalance: it is sent again when there is nothing to read. */
+    private static boolean isRefused;
     private static final Duration POLL = Duration.ofMillis(100);
-    private static final Duration READ_DEADLINE = Duration.ofSeconds(20);
+    private static final Duration READ_DEADLINE = Duration.ofSeconds(60);
     private static final String[] SERIALIZATION = {
         "key.serializer", "value.serializer", "key.deserializer", "value.deserializer"
     };
@@ -140,6 +142,9 @@ public final class Client {
             while (stays.getAsBoolean()) {
                 ConsumerRecords<String, String> records = consumer.poll(POLL);
                 if (records.isEmpty()) {
+                    if (isRefused) {
+                        commit(consumer, commit);
+                    }
                     continue;
                 }
                 StringBuilder line = new StringBuilder("read");
@@ -173,7 +178,7 @@ public final class Client {
             if (how.equals("sync")) {
                 consumer.commitSync();
             } else if (how.equals("async")) {
-                consumer.commitAsync();
+                consumer.commitAsync((offsets, error) -> isRefused = error != null);
             }
         } catch (CommitFailedException | RebalanceInProgressException overtaken) {
             // A rebalance came first: the next poll leads to the new assignment.
@@ -376,7 +381,7 @@ public final class Client {
     /** transact ID TOPIC commit|abort|leave [SOURCE GROUP OFFSET] VALUE … : one transaction. */
     private String transact(String[] words) throws Exception {
         boolean hasOffsets = words.length > 7;
-        Map<String, String> more = Map.of("transactional.id", words[1], "max.block.ms", "20000");
+        Map<String, String> more = Map.of("transactional.id", words[1], "max.block.ms", "60000");
         KafkaProducer<String, String> producer = new KafkaProducer<>(clientSettings(bootstrap, more));
         producer.initTransactions();
         producer.beginTransaction();

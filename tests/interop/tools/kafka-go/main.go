@@ -19,7 +19,7 @@ func check(err error) {
 
 func main() {
 	address, topic, group := os.Args[1], os.Args[2], os.Args[3]
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	defer cancel()
 
 	writer := &kafka.Writer{Addr: kafka.TCP(address), Topic: topic, AllowAutoTopicCreation: true, BatchTimeout: time.Millisecond}

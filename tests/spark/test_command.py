@@ -24,6 +24,7 @@ from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.testing import Broker
 from tests.conftest import DATA, REPOSITORY
 from tests.drivers.secured import PASSWORD, USER, Secured, write_properties
+from tests.interop.waiting import until
 from tests.spark import jvm
 
 if TYPE_CHECKING:
@@ -338,6 +339,7 @@ def test_the_tasks_of_all_jobs_of_a_command_are_counted(
     def noted(what: str, total: Callable[[], int], done: Callable[[], int], *, unit: str) -> Iterator[None]:
         assert total() == 0
         yield
+        until(lambda: 0 < total() == done(), "the events of all tasks have come")  # in a thread of Spark
         shown.append((what, unit, total(), done()))
 
     monkeypatch.setattr(command, "progress", noted)

@@ -31,13 +31,6 @@ LOST = """
 import os
 
 
-@pytest.fixture(scope="session", autouse=True)
-def bound():
-    from kafka_offsets.spark import tests_session
-
-    tests_session.SERVER_SECONDS = 0.5
-
-
 def have_server(action):
     from multiprocessing.connection import Client
 
@@ -77,8 +70,11 @@ def test_the_next_test_has_another_again(kafka_spark, kafka_broker):
 
 
 def test_the_server_ends(kafka_spark, kafka_broker):
+    from kafka_offsets.spark import tests_session
+
     start(kafka_spark, kafka_broker)
     have_server("stop")
+    tests_session.SERVER_SECONDS = 0.5
 
 
 @pytest.mark.parametrize("number", [1, 2])

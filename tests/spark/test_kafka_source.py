@@ -97,7 +97,7 @@ def test_offsets_bound_what_is_read(read, topics, topic):
 def test_an_offset_after_the_end_is_an_error(read, topics, topic):
     topics.create(topic, partitions=1)
     topics.produce(topic, range(3), partitions=1)
-    with pytest.raises(Exception, match=r"(?i)offset|timeout"):
+    with pytest.raises(Exception, match=r"Could not read records in offset \[3, 50\)"):
         read(
             {
                 "subscribe": topic,
@@ -182,7 +182,7 @@ def test_deleted_records_that_a_query_requests_are_data_loss(read, topics, topic
     assert numbers(read({"subscribe": topic})) == list(range(4, 10))
     from_zero = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 0}})}
     assert numbers(read(from_zero | {"failOnDataLoss": "false"})) == list(range(4, 10))
-    with pytest.raises(Exception, match=r"(?i)data|offset"):
+    with pytest.raises(Exception, match=r"Could not read records in offset \[0, 10\)"):
         read(from_zero | {"failOnDataLoss": "true"}).count()
 
 

@@ -181,6 +181,12 @@ def disk_path() -> Iterator[Path]:
 
 
 @pytest.fixture
+def patient_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`serve --ready` of this process waits for an answer as long as a busy machine needs, and not 2 s."""
+    monkeypatch.setattr("kafka_offsets.commands.serve_one._READY_SECONDS", 60.0)
+
+
+@pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
     """A generator that depends on the seed and the test's name alone; a failure prints the seed."""
     print(f"KAFKA_OFFSETS_SEED={SEED}")

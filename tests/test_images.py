@@ -26,6 +26,7 @@ def instruction(name: str) -> list[str]:
     return words
 
 
+@pytest.mark.usefixtures("patient_checks")
 def test_the_image_serves_at_every_address_of_its_variables_and_its_health_check_finds_that(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -132,9 +132,9 @@ def test_a_parent_of_another_user_is_alive(monkeypatch: pytest.MonkeyPatch) -> N
     "more", [[], ["--http", "0"], ["--http", "0", "--log-format", "json"], ["--brokers", "2"]]
 )
 def test_a_command_has_a_broker_while_it_runs(more: Sequence[str]) -> None:
-    ready = f"{SHOW}; import sys, subprocess; a = os.environ['KAFKA_BOOTSTRAP_SERVERS'].split(',')[0].split(':'); "
-    ready += "sys.exit(40 + subprocess.call([sys.executable, '-m', 'kafka_offsets.cli', 'serve', '--ready', "
-    ready += "'--port', a[1]]))"
+    ready = f"{SHOW}; import sys; a = os.environ['KAFKA_BOOTSTRAP_SERVERS'].split(',')[0].split(':'); "
+    ready += "from kafka_offsets import cli; from kafka_offsets.commands import serve_one; "
+    ready += "serve_one._READY_SECONDS = 60; sys.exit(40 + cli.main(['serve', '--ready', '--port', a[1]]))"
     with execute_with(*more, "--", sys.executable, "-c", ready) as process:
         output, errors = process.communicate()
     assert process.returncode == 40, errors
@@ -263,6 +263,7 @@ def test_ctrl_c_of_another_process_reaches_the_command() -> None:
 # -- over HTTP
 
 
+@pytest.mark.usefixtures("patient_checks")
 def test_a_ready_check_knows_its_instance(capfd: pytest.CaptureFixture[str]) -> None:
     with serve("--port", "0", "--http", "0", "--instance", "run 1/2") as served:
         client = Client(served.before[0].removeprefix("HTTP on ").rstrip("/\n"))

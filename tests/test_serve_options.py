@@ -142,6 +142,7 @@ def test_exec_names_keys_without_effect_once(options: list[str]) -> None:
     assert ended.stderr.count("num.io.threads") == ended.stderr.count("KAFKA_A_B") == 1
 
 
+@pytest.mark.usefixtures("patient_checks")
 def test_a_check_for_readiness_names_no_keys_without_effect(caplog: pytest.LogCaptureFixture) -> None:
     with Broker() as broker:
         port = broker.bootstrap_servers.partition(":")[2]
@@ -154,6 +155,7 @@ def test_a_broker_with_users_names_keys_without_effect_once(caplog: pytest.LogCa
     assert caplog.text.count("num.io.threads") == 1
 
 
+@pytest.mark.usefixtures("patient_checks")
 def test_a_broker_that_loads_its_groups_is_not_ready(capfd: pytest.CaptureFixture[str]) -> None:
     with Broker() as broker:
         check = ["serve", "--ready", "--port", broker.bootstrap_servers.partition(":")[2]]

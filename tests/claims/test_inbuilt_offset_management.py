@@ -419,7 +419,8 @@ def test_loading_removes_the_stale_entries_of_an_interrupted_removal() -> None:
 
 def test_an_offset_counts_when_the_in_sync_replicas_have_it() -> None:
     """[2b] Only offsets that were replicated to all brokers in the ISR are committed by the offset manager."""
-    with Cluster({"replica.lag.time.max.ms": 3_600_000}) as cluster:
+    lasting = {"replica.lag.time.max.ms": 3_600_000, "offsets.commit.timeout.ms": 600_000}
+    with Cluster(lasting) as cluster:
         cluster.create_topic("t")
         cluster.commit("g", {("t", 0): 1})
         coordinator = cluster.coordinator("g")

@@ -14,7 +14,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 def ask(cluster: Cluster, node: int, request: messages.MessageValue, version: int) -> Any:
     """Have a node answer."""
     found = next(each for each in cluster.nodes if each.id == node)
-    with Connection(found.host, found.port, 20) as connection:
+    with Connection(found.host, found.port, 120) as connection:
         return connection.call(request, version)
 
 

@@ -28,7 +28,7 @@ from kafka_offsets.testing import CertificateAuthority
 T = TypeVar("T")
 
 CLUSTER_ID = "cluster"
-PATIENCE_S = 20
+PATIENCE_S = 60
 NODES = (1, 2, 3)
 
 

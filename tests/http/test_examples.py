@@ -148,8 +148,11 @@ def test_javascript(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["jest"], "Tests:       2 passed, 2 total"), (["vitest", "run"], "2 passed (2)")],
-    ids=str,
+    [
+        (["jest", "--testTimeout=60000"], "Tests:       2 passed, 2 total"),
+        (["vitest", "run", "--testTimeout=60000", "--hookTimeout=60000"], "2 passed (2)"),
+    ],
+    ids=["jest", "vitest"],
 )
 @pytest.mark.timeout(300)
 def test_a_runner_of_javascript_starts_and_stops_a_server(

@@ -163,10 +163,9 @@ def test_users_have_rights_of_their_own() -> None:
                 sasl_plain_password=password,
                 allow_auto_create_topics=False,
                 enable_idempotence=False,
-                max_block_ms=5000,
             )
             try:
-                outcomes[user] = producer.send("orders", user.encode()).get(10).offset
+                outcomes[user] = producer.send("orders", user.encode()).get(60).offset
             except TopicAuthorizationFailedError:
                 outcomes[user] = "denied"
             producer.close()

@@ -50,7 +50,7 @@ def produce(cluster: Cluster, node: int, *partitions: int, acks: int = -1, versi
     request = messages.ProduceRequest
     data = [request.PartitionProduceData(i, bytes(encode_batch([(b"k", b"v", (), 0)]))) for i in partitions]
     topic = request.TopicProduceData("orders", partition_data=data)
-    return ask(cluster, node, request(acks=acks, timeout_ms=1000, topic_data=[topic]), version)
+    return ask(cluster, node, request(acks=acks, timeout_ms=60_000, topic_data=[topic]), version)
 
 
 def fetch(cluster: Cluster, node: int, *partitions: int, epoch: int = -1, topic: str = "orders"):
@@ -178,7 +178,7 @@ def test_a_producer_that_gives_a_topic_by_its_id_learns_the_leader(cluster: Clus
     request = messages.ProduceRequest
     data = request.PartitionProduceData(1, bytes(encode_batch([(b"k", b"v", (), 0)])))
     named = request.TopicProduceData(topic_id=topic.topic_id, partition_data=[data])
-    (answered,) = ask(cluster, 1, request(acks=-1, timeout_ms=1000, topic_data=[named]), 13).responses
+    (answered,) = ask(cluster, 1, request(acks=-1, timeout_ms=60_000, topic_data=[named]), 13).responses
     (refused,) = answered.partition_responses
     assert answered.topic_id == topic.topic_id
     assert (refused.error_code, refused.current_leader.leader_id) == (NOT_LEADER, 2)
@@ -281,9 +281,8 @@ def test_a_coordinator_that_moves_knows_members_and_offsets_from_its_log(cluster
     member = ask(cluster, here, join(), 5).member_id
     assert ask(cluster, here, join(member_id=member), 5).error_code == 0
     assignment = messages.SyncGroupRequest.Assignment(member, b"all")
-    assert ask(
-        cluster, here, messages.SyncGroupRequest("billing", 1, member, None, assignments=[assignment]), 3
-    )
+    sync = messages.SyncGroupRequest("billing", 1, member, None, assignments=[assignment])
+    assert ask(cluster, here, sync, 3).error_code == 0
     cluster.commit("elsewhere", {("orders", 0): 7})
     there = cluster.move_coordinator("billing")
     assert there == here % 3 + 1

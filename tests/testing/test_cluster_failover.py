@@ -138,13 +138,18 @@ def test_each_partition_of_a_transaction_is_refused(cluster: Cluster, version: i
 # -- what waits for replicas
 
 
-COMMIT_TIMEOUT_MS = 5000
+COMMIT_TIMEOUT_MS = 600_000  # long: in real time a commit must not end by it
 
 
 @pytest.fixture
 def alone(clock: ManualClock):
     """Three nodes; the ISR of the only partition of the offsets topic is its leader, which is too few."""
-    with Cluster({"min.insync.replicas": 2, "offsets.topic.num.partitions": 1}, clock=clock) as running:
+    settings = {
+        "min.insync.replicas": 2,
+        "offsets.topic.num.partitions": 1,
+        "offsets.commit.timeout.ms": COMMIT_TIMEOUT_MS,
+    }
+    with Cluster(settings, clock=clock) as running:
         running.create_topic("orders", 1)
         running.commit("billing", {("orders", 0): 1})
         for _ in range(2):

@@ -1,12 +1,12 @@
 """`KafkaContainer`: a suite written for Testcontainers' class runs with one import changed."""
 
 import inspect
-import socket
 import warnings
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from benchmarks.servers import free_port
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.errors import ConfigError
@@ -63,8 +63,7 @@ def test_variables_of_the_image_s_addresses_have_no_effect() -> None:
 
 
 def test_each_start_is_a_new_broker_on_the_bound_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     kafka = KafkaContainer().with_bind_ports(9093, port).with_bind_ports("8080/tcp", 8080)
     with kafka:
         assert kafka.get_exposed_port("9093/tcp") == port

@@ -163,6 +163,7 @@ def test_a_loop_that_stands_still_is_named(
             thread = threading.Thread(target=in_a_thread)
             thread.start()
             thread.join()  # in the loop: what the thread waits for does not come
+            monkeypatch.setattr(loops, "STANDSTILL_SECONDS", 600)
             await asyncio.to_thread(use, broker, clock) if use is not BLOCKED["wait_for"] else None
 
     asyncio.run(main())

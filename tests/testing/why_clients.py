@@ -44,7 +44,7 @@ def joined(
     return made
 
 
-def until(holds: Callable[[], object], seconds: float = 15) -> None:
+def until(holds: Callable[[], object], seconds: float = 120) -> None:
     """Let a client work until something holds; it is the client that needs the time."""
     end = time.monotonic() + seconds
     while not holds():

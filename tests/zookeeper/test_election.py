@@ -178,11 +178,10 @@ def announce(candidate: Candidate, port: int) -> ControllerTerm:
 def test_lost_answers_elect_one_controller(server: MemoryServer, fate: str) -> None:
     candidate = Candidate(server, 1)
     client = candidate.session.client
-    for lost in range(3):
+    for _ in range(3):
         client.lose_next.extend([fate])
         candidate.session.start()
         client.disconnect()
-        assert lost < 3
     client.connect()
     (other,) = started(server, 2)
     assert candidate.view.term is not None and other.view.term is None

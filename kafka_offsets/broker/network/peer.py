@@ -73,10 +73,19 @@ class Peer(asyncio.Protocol):
         is_counted = transport.get_extra_info("ssl_object") is not None  # before its handshake
         if not is_counted and self._server.throttles(self, peername):
             self.pause_reading()
-            return
-        self.connection = self._server.admit(self, peername)
-        if self.connection is None or not self._record_certificate(transport):
-            transport.abort()
+        else:
+            self.connection = self._server.admit(self, peername)
+            if self.connection is None or not self._record_certificate(transport):
+                transport.abort()
+        if not self._reading:
+            asyncio.get_running_loop().call_soon(self._stay_paused)
+
+    def _stay_paused(self) -> None:
+        """Pause again: in the first releases of Python 3.11 asyncio begins to read after `connection_made` nevertheless."""
+        assert self._transport is not None
+        if not self._reading and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self._transport.pause_reading()
 
     def _record_certificate(self, transport: asyncio.Transport) -> bool:
         """Give the connection the name in the peer's certificate, if it has one; return whether it is allowed."""

@@ -95,7 +95,9 @@ def unpacked(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the source distribution, unpacked."""
     folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(sources) as archive:
-        archive.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # not in the first releases of Python 3.11
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder)
     (top,) = folder.iterdir()
     return top
 

@@ -81,7 +81,7 @@ class Peer(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._stay_paused)
 
     def _stay_paused(self) -> None:
-        """Pause again: in the first releases of Python 3.11 asyncio begins to read after `connection_made` nevertheless."""
+        """Pause again: in the first releases of Python 3.11 asyncio begins to read after `connection_made`."""
         assert self._transport is not None
         if not self._reading and not self._transport.is_closing():
             self._transport.resume_reading()

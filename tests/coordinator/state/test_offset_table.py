@@ -355,7 +355,7 @@ def weighed(partitions: range, topics: int = 1) -> Weighed:
         (range(8), 10, 64),
         (range(7, -1, -1), 1, 64),
         (range(1), 1, 156),
-        (range(1), 10, 86),
+        (range(1), 10, 88),
         (range(7, 8), 1, 156),
     ],
 )

@@ -44,6 +44,16 @@ async def stop_accepting(listeners: Collection[asyncio.Server]) -> None:
         listener.close()
 
 
+def pause_again(transport: asyncio.Transport) -> None:
+    """Pause a transport that was paused in `connection_made`; call it with `call_soon` from there.
+
+    asyncio of the first releases of Python 3.11 (Debian 12 has one) begins to read afterwards nevertheless.
+    """
+    if not transport.is_closing():
+        transport.resume_reading()
+        transport.pause_reading()
+
+
 def is_closed_by_peer(transport: asyncio.Transport) -> bool:
     """Whether the peer has closed a connection, also while there is something to read that it has sent before.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
-from kafka_offsets.broker.network.accepting import is_closed_by_peer
+from kafka_offsets.broker.network.accepting import is_closed_by_peer, pause_again
 from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
@@ -81,11 +81,9 @@ class Peer(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._stay_paused)
 
     def _stay_paused(self) -> None:
-        """Pause again: in the first releases of Python 3.11 asyncio begins to read after `connection_made`."""
         assert self._transport is not None
-        if not self._reading and not self._transport.is_closing():
-            self._transport.resume_reading()
-            self._transport.pause_reading()
+        if not self._reading:
+            pause_again(self._transport)
 
     def _record_certificate(self, transport: asyncio.Transport) -> bool:
         """Give the connection the name in the peer's certificate, if it has one; return whether it is allowed."""

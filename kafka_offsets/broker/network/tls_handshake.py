@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from kafka_offsets.broker.network.accepting import pause_again
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.tls_alerts import SEND_ALERT
@@ -58,6 +59,7 @@ class Handshake(asyncio.Protocol):
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
         transport.pause_reading()  # until TLS reads
+        asyncio.get_running_loop().call_soon(pause_again, transport)
         self._host = (transport.get_extra_info("peername") or ("unknown",))[0]
         if self._server.delays_handshake(self, self._host):
             self._is_counted = True

@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,6 +139,30 @@ def test_a_connection_counts_before_its_tls_handshake(encrypted: Broker) -> None
     with connect(encrypted) as plain, context.wrap_socket(plain) as client:
         client.sendall(request_frame(messages.ApiVersionsRequest(), 0))
         assert client.recv(4)
+
+
+@pytest.mark.parametrize("listener", ["broker", "encrypted"])
+def test_a_connection_over_the_quota_of_its_address_is_not_read(
+    listener: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by asyncio of Python 3.11.2, which reads after `connection_made` whatever that has paused."""
+
+    def add_reader(transport: Any, *args: object) -> None:
+        if not transport._closing:
+            transport._loop._add_reader(*args)
+
+    broker = request.getfixturevalue(listener)
+    set_quota_of(broker, "connection_creation_rate", 1.0, ip="127.0.0.1")
+    first = [connect(broker) for _ in range(10)]
+    monkeypatch.setattr("asyncio.selector_events._SelectorTransport._add_reader", add_reader)
+    with connect(broker) as last:
+        last.setblocking(False)
+        sent, large = 0, b"\x16" * LARGE
+        while sent < LARGE and select.select([], [last], [], 0.3)[1]:
+            sent += last.send(large[sent:])
+        assert sent < LARGE
+    for client in first:
+        client.close()
 
 
 def test_what_the_test_itself_does_is_not_throttled(broker: Broker) -> None:

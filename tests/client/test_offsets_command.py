@@ -311,7 +311,7 @@ def test_a_coordinator_that_is_never_ready_is_reported(broker: Broker) -> None:
     broker._call(lambda server: [hosted.begin_loading() for hosted in core.runtime.all_shards()])
     core.runtime.by_group.clear()
     where = parse_address(broker.bootstrap_servers)
-    with Coordinator(where, "billing", 0.2) as coordinator, pytest.raises(RefusedError, match=r"\(14\)"):
+    with Coordinator(where, "billing", 2.0) as coordinator, pytest.raises(RefusedError, match=r"\(14\)"):
         coordinator.committed()
 
 

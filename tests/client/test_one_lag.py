@@ -27,6 +27,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.contents import groups
+from tests.client.patience import be_impatient_only_with
 
 _METRIC = re.compile(r'kminion_kafka_consumer_group_topic_lag\{group_id="(\w+)",.*\} (\S+)')
 
@@ -310,7 +311,7 @@ def has_records(history: History, place: TopicPartition) -> bool:
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, int]]:
     """A cluster without a leader of one partition of `orders`, which has no other replica."""
-    monkeypatch.setattr(group_rows, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(group_rows, "PATIENCE_S", 5.0)
     with Cluster({"default.replication.factor": 1, "offsets.topic.replication.factor": 3}) as cluster:
         cluster.create_topic("orders", 3)
         cluster.produce("orders", [{"value": "x", "partition": n % 3} for n in range(9)])
@@ -366,6 +367,8 @@ def test_a_broker_that_is_silent_is_waited_for_once(
         for group in names:
             cluster.commit(group, {("orders", n): 1 for n in range(3)})
         away = next(n for n in range(3) if cluster.leader("orders", n) == silent)
+        (port,) = (parse_address(node.address)[1] for node in cluster.nodes if node.id == silent)
+        be_impatient_only_with(port, monkeypatch)
         with cluster.faults.drop(node=silent, client_id="kafka-offsets") as fault:
             rows, error = printed(cluster, capsys, *words, code=1)
             listed, _ = printed(cluster, capsys, "groups", "list", code=1)

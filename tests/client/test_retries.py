@@ -33,6 +33,7 @@ from kafka_offsets.errors import (
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.testing import Cluster
+from tests.client.patience import be_impatient_only_with
 
 ORDERS = "orders", 0
 
@@ -378,15 +379,22 @@ def test_the_only_broker_has_the_whole_limit_for_each_answer(broker: Broker) -> 
 
 def test_a_client_whose_answer_came_late_connects_again(broker: Broker) -> None:
     home = parse_address(broker.bootstrap_servers)
-    with ClusterClient(home, 0.3) as cluster, Coordinator(home, "g", 0.3) as coordinator:
-        assert cluster.groups() and coordinator.committed()
-        for api, ask in (("ListGroups", cluster.groups), ("OffsetFetch", coordinator.committed)):
-            with broker.faults.drop(api), pytest.raises(ConnectionLostError, match="timed out"):
-                ask()
+    without = Retries(0.0)
+    with (
+        ClusterClient(home, retries=without) as cluster,
+        Coordinator(home, "g", retries=without) as coordinator,
+    ):
+        for api, ask in (
+            ("ListGroups", cluster.groups),
+            ("OffsetFetch", coordinator.committed),
+            ("Metadata", lambda: cluster.leaders(["orders"])),
+        ):
             assert ask()
-        with broker.faults.drop("Metadata"), pytest.raises(ConnectionLostError, match="timed out"):
-            cluster.leaders(["orders"])
-        assert cluster.leaders(["orders"])
+            for connected in (cluster.any_broker(), *cluster._connections.values(), coordinator._connected()):
+                connected._socket.settimeout(0.1)  # those that are made in their place have 30 s
+            with broker.faults.drop(api) as fault, pytest.raises(ConnectionLostError, match="timed out"):
+                ask()
+            assert ask() and fault.hits == 1
 
 
 @pytest.mark.parametrize(
@@ -413,6 +421,7 @@ def test_a_first_address_that_hangs_is_not_waited_for(
     monkeypatch.setattr(metadata, "_PATIENCE_MS", 100)
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         host, port = hanging.getsockname()
+        be_impatient_only_with(port, monkeypatch)
         servers = f"{host}:{port},{broker.bootstrap_servers}"
         cli.main([*words, "-b", servers, "--timeout", "600000"])
     assert str(port) not in capfd.readouterr().err
@@ -516,6 +525,7 @@ def test_a_silent_broker_is_asked_once_by_the_groups_that_are_named(
             cluster.commit(name, {ORDERS: 0})
         homes = [cluster.coordinator(name) for name in names]
         first = cluster.nodes[0].id
+        be_impatient_only_with(parse_address(cluster.nodes[0].address)[1], monkeypatch)
         with cluster.faults.drop(node=first, client_id="kafka-offsets") as fault:
             assert cli.main(["groups", "describe", *names, "--state", "-b", cluster.bootstrap_servers]) == 1
     said = capsys.readouterr()
@@ -535,6 +545,7 @@ class Watch:
         self.group = next(name for name in map(str, range(99)) if cluster.coordinator(name) != self.first)
         cluster.commit(self.group, {ORDERS: 0})
         monkeypatch.setattr(rows, "PATIENCE_S", 1.0)
+        be_impatient_only_with(parse_address(cluster.nodes[0].address)[1], monkeypatch)
         self._monkeypatch = monkeypatch
 
     def __call__(self, bootstrap: str, tables: int, between: Callable[[], object] = lambda: None) -> None:

@@ -169,7 +169,7 @@ def test_a_client_logs_in_with_a_token_of_an_endpoint(
         admin = Admin(given | credentials | {"bootstrap.servers": broker.bootstrap_servers})
         assert admin.list_groups() == []
         endpoint.status = 500
-        patience = {"default.api.timeout.ms": "100"}
+        patience = {"default.api.timeout.ms": "2000"}
         lost = Admin(given | credentials | patience | {"bootstrap.servers": broker.bootstrap_servers})
         with pytest.raises(ConnectionLostError, match="HTTP 500"):
             lost.list_groups()

@@ -62,8 +62,9 @@ def test_a_thousand_groups_of_twenty_members_are_gathered_and_diagnosed_in_a_sec
     later_ms = core.clock.now().wall_ms + 60_000
     names = ("commit-refused", "member-removed", "rebalances-repeat")
     incidents = [incident for name in names for incident in SAMPLES[name].incidents] * 120
+    before = slowness()
     took = [cpu_s(lambda: diagnose(replace(gather(core), incidents=incidents), later_ms)) for _ in range(3)]
-    assert min(took) < slowness(), took
+    assert min(took) < max(before, slowness()), took
     assert [len(each.members) for each in gather(core).groups] == [MEMBERS] * GROUPS
 
 

@@ -6,7 +6,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,15 +20,22 @@ from tests.conftest import REPOSITORY
 from tests.http.conftest import Client, OneBroker
 
 SERVE = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", "0"]
+PATIENT = (
+    "import sys; from kafka_offsets import cli; from kafka_offsets.http import server; server._GRACE_SECONDS = 20; "
+    "sys.exit(cli.main(sys.argv[1:]))"
+)
+"""The command with more time for the last answers when it ends: a slow machine may need more than two seconds."""
 
 pytestmark = pytest.mark.interop
 
 
 @contextmanager
-def serving(*options: str, **environment: str) -> Iterator[tuple[Client, "subprocess.Popen[str]"]]:
+def serving(
+    *options: str, serve: Sequence[str] = SERVE, **environment: str
+) -> Iterator[tuple[Client, "subprocess.Popen[str]"]]:
     """Run a process with --http; it must end by SIGTERM, without errors."""
     process = subprocess.Popen(
-        [*SERVE, *options], stderr=subprocess.PIPE, text=True, cwd=REPOSITORY, env=os.environ | environment
+        [*serve, *options], stderr=subprocess.PIPE, text=True, cwd=REPOSITORY, env=os.environ | environment
     )
     try:
         assert process.stderr is not None
@@ -111,7 +118,8 @@ def test_sighup_reloads_certificates(tmp_path: Path) -> None:
 def test_a_request_that_waits_does_not_hold_up_the_end() -> None:
     body = b'{"group": "g", "timeout": 600}'
     head = "POST /brokers/main/wait_for/committed HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    with serving("--http", "0") as (client, _):
+    patient = [sys.executable, "-c", PATIENT, *SERVE[3:]]
+    with serving("--http", "0", serve=patient) as (client, _):
         host, port = client.address.split(":")
         waiting = socket.create_connection((host, int(port)), 30)
         waiting.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)

@@ -83,13 +83,13 @@ REBALANCING = Event("the group rebalances", rebalances, lambda core: "it does no
 
 
 def test_setting_up_and_tearing_down_takes_milliseconds() -> None:
-    times = []
+    times, before = [], slowness()
     for _ in range(5):
         began = time.process_time()
         with Cluster(record=True):
             pass
         times.append((time.process_time() - began) * 1000)
-    assert min(times) < SETUP_LIMIT_MS * slowness()
+    assert min(times) < SETUP_LIMIT_MS * max(before, slowness())
 
 
 def test_every_node_names_all_of_them_and_spreads_leaders(cluster: Cluster) -> None:

@@ -82,6 +82,8 @@ def test_a_stop_ends_each_accepted_connection(start: Callable[[], Awaitable[Star
 
     with socket.socket() as client, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        gc.collect()
+        warned.clear()  # what other tests have left
         client.settimeout(PATIENCE_S)
         asyncio.run(main(client))
         gc.collect()

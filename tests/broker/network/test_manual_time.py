@@ -175,7 +175,8 @@ def test_what_a_call_waits_for_is_done_while_the_clock_is_stopped() -> None:
 
 
 def test_a_fetch_that_waits_is_answered_by_the_clock_or_by_the_machines_time() -> None:
-    with Broker(clock=(clock := ManualClock())) as broker, connect(broker) as client:
+    config = {"connections.max.idle.ms": -1}  # the clock may pass it before the request has come
+    with Broker(config, clock=(clock := ManualClock())) as broker, connect(broker) as client:
         broker.create_topic("t")
         assert fetch(client, wait_ms=10).records == b""
         answers: list[Any] = []

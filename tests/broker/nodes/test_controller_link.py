@@ -5,7 +5,6 @@ import logging
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -27,12 +26,13 @@ from tests.metadata.remote_cluster import RefusingStore
 
 LONG_MS = 60_000
 MEDIUM_MS = 4000
+SESSION_MS = 1000
 SHORT_MS = 200
 PATIENCE_S = 20
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, PATIENCE_S))
+def run(main: Coroutine[Any, Any, None], patience_s: int = PATIENCE_S) -> None:
+    asyncio.run(asyncio.wait_for(main, patience_s))
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -101,15 +101,21 @@ class Controlled:
         return go_on.set
 
 
+def pass_seconds(loop: Any, seconds: float) -> None:
+    """Let the time of a loop be later."""
+    time_of = loop.time
+    loop.time = lambda: time_of() + seconds
+
+
 def pass_session(loop: Any, session_timeout_ms: int, *, is_interrupted: bool) -> None:
     """Let the time of a loop be later by more than a session: its process was stopped and continues."""
-    time_of, select = loop.time, loop._selector.select
+    select = loop._selector.select
 
     def interrupted(timeout: float | None) -> list[Any]:
         loop._selector.select = select
         return []
 
-    loop.time = lambda: time_of() + 1.5 * session_timeout_ms / 1000
+    pass_seconds(loop, 1.5 * session_timeout_ms / 1000)
     if is_interrupted:
         loop._selector.select = interrupted
 
@@ -301,26 +307,27 @@ def test_a_broker_does_not_wait_for_long_for_a_controller_that_hangs(monkeypatch
         run(main())
 
 
-def test_a_broker_goes_on_while_it_waits_for_a_controller_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link._ANSWER_SECONDS", 0.05)
-
+def test_a_broker_goes_on_while_it_waits_for_a_controller_that_hangs() -> None:
     async def main() -> None:
-        first, decided = Linked(controlled.port), []
+        first, decided, loop = Linked(controlled.port), [], asyncio.get_running_loop()
         await first.link.start()
         first.membership.when_answering(lambda: decided.append(first.membership.is_reachable))
         await until(lambda: decided == [True])
-        await asyncio.sleep(0.1)
+        pass_seconds(loop, PATIENCE_S + 1)
+        await answered(first)
         assert first.membership.is_reachable, "it has answered"
+        first.membership.allocate_producer_ids()  # all heartbeats before it are answered too
         go_on = controlled.pause()
         first.membership.when_answering(lambda: decided.append(first.membership.is_reachable))
         assert first.membership.is_reachable and decided == [True]
+        pass_seconds(loop, PATIENCE_S + 1)
         await until(lambda: decided == [True, False])
         go_on()
         await until(lambda: first.membership.is_reachable)
         await first.link.stop()
 
     with Controlled() as controlled:
-        run(main())
+        run(main(), 3 * (PATIENCE_S + 1))
 
 
 def test_a_broker_may_be_fenced_until_what_it_sends_after_a_silence_is_answered(
@@ -352,9 +359,7 @@ def test_a_change_that_takes_long_here_is_no_silence_of_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A topic of a thousand partitions is created: the answer has arrived before that ends."""
-    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link._ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link.READ_BYTES", 16)
-    now = time.monotonic()
+    monkeypatch.setattr(controller_link, "READ_BYTES", 16)
 
     async def main() -> None:
         first = Linked(controlled.port)
@@ -362,7 +367,8 @@ def test_a_change_that_takes_long_here_is_no_silence_of_the_controller(
 
         def take_long(delta: Delta) -> None:
             controlled.finish()
-            monkeypatch.setattr(time, "monotonic", lambda: now + 10)
+            late_s = controller_link.monotonic_s() + PATIENCE_S + 1
+            monkeypatch.setattr(controller_link, "monotonic_s", lambda: late_s)
 
         first.membership.on_change = take_long
         first.membership.create([ALONE])
@@ -378,16 +384,16 @@ def test_a_broker_that_is_silent_is_fenced() -> None:
     async def main() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", controlled.port)
         writer.write(framed(Linked(0, 2).membership.registration("cluster", "host", 9002, was_clean=True)))
-        first = Linked(controlled.port, session_timeout_ms=SHORT_MS)
+        first = Linked(controlled.port, session_timeout_ms=SESSION_MS)
         await first.link.start()
-        await until(lambda: controlled.controller.image.is_up(2))
+        await until(lambda: 2 in controlled.controller.image.brokers.by_id)  # it may be fenced already
         await until(lambda: not controlled.controller.image.is_up(2))
         assert await reader.read() is not None, "its connection is closed"
         writer.close()
         await until(lambda: first.membership.is_reachable)  # always, unless this machine is slow
         await first.link.stop()
 
-    with Controlled(SHORT_MS) as controlled:
+    with Controlled(SESSION_MS) as controlled:
         run(main())
 
 
@@ -401,17 +407,18 @@ def test_a_peer_that_registers_no_broker_is_disconnected_whatever_it_sends() -> 
             writer.write(framed(b'{"heartbeat":true}'))
             while await reader.read(1000):
                 answers += 1
+                await asyncio.sleep(0.01)
                 writer.write(framed(b'{"heartbeat":true}'))
         assert answers
         writer.close()
 
-    with Controlled(SHORT_MS) as controlled:
+    with Controlled(SESSION_MS) as controlled:
         run(main())
 
 
 def test_heartbeats_keep_a_broker_in_the_cluster() -> None:
     async def main() -> None:
-        first = Linked(controlled.port, session_timeout_ms=1000)
+        first = Linked(controlled.port, session_timeout_ms=SESSION_MS)
         await first.link.start()
         turns = first.turns
         await until(lambda: first.turns >= turns + 5)  # more than a session timeout of answered heartbeats
@@ -508,14 +515,14 @@ def test_brokers_that_have_given_up_a_stopped_controller_lead_on_when_it_continu
 
 def test_a_broker_that_does_not_return_to_a_controller_that_was_stopped_is_fenced() -> None:
     async def main() -> None:
-        first, second = await two_brokers(controlled.port)
+        first, second = await two_brokers(controlled.port, SESSION_MS)
         go_on = controlled.stop_process()
         await second.link.stop()
         go_on()
         await until(lambda: not controlled.controller.image.is_up(2))
         await first.link.stop()
 
-    with Controlled(SHORT_MS) as controlled:
+    with Controlled(SESSION_MS) as controlled:
         run(main())
 
 
@@ -600,7 +607,8 @@ SHARED: Controlled
 @pytest.fixture(autouse=True, scope="module")
 def _shared():
     global SHARED
-    with Controlled() as SHARED:
+    with pytest.MonkeyPatch.context() as patched, Controlled() as SHARED:
+        patched.setattr(controller_link, "_ANSWER_SECONDS", PATIENCE_S)
         yield
 
 

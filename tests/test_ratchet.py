@@ -85,7 +85,7 @@ CEILINGS = {
     "tests/questions": 280,
     "tests/replication": 2600,
     "tests/security": 980,
-    "tests/simulation": 8120,
+    "tests/simulation": 8140,
     "tests/spark": 6700,
     "tests/storage": 340,
     "tests/storage/cleaner": 1140,

@@ -50,7 +50,7 @@ def _named(node: ast.AST, name: str) -> Iterator[tuple[str, ast.AST]]:
         yield from _named(child, inner)
 
 
-def unreached(modules: Collection[Path], runs: Iterable[object], known: Collection[str] = ()) -> list[str]:
+def unreached(modules: Collection[Path], runs: Iterable[object], known: Collection[str]) -> list[str]:
     """Return the rules of the modules that runs do not reach, and print how many they do.
 
     known  runs end when they have reached all rules but these
